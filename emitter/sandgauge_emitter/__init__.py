@@ -1,0 +1,1 @@
+"""Framework-neutral emitter of sandbox request and start spans."""

@@ -1,0 +1,1 @@
+"""The poller: from lifecycle spans to correlated allocation, sample and summary records."""

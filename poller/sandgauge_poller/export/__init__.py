@@ -1,0 +1,1 @@
+"""Records to OTLP messages, the outbox, and delivery to the Collector."""

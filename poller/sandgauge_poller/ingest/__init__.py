@@ -1,0 +1,1 @@
+"""OTLP/HTTP in: limits, decoding, and the step from spans to lifecycle events."""

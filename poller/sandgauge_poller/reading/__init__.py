@@ -1,0 +1,1 @@
+"""Who is due, one bounded reading, and the providers that are read."""

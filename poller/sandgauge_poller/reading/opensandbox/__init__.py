@@ -1,0 +1,1 @@
+"""OpenSandbox: control plane, endpoints, inspect texts and execd."""

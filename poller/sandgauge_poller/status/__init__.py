@@ -1,0 +1,1 @@
+"""Health of the poller for people and probes."""

@@ -1,0 +1,1 @@
+"""The telemetry contract: names, quantities and records that emitter and poller share."""
