@@ -1,0 +1,81 @@
+"""The one resource vocabulary: amounts as observed, and the whole-number shape of a creation request."""
+
+import math
+from dataclasses import dataclass, fields
+from typing import Self, TypeVar
+
+from sandgauge_schemas.attributes import Attributes, AttributeValue, number, text, whole
+
+RESOURCE_KEYS = ("cpu", "memory_mib", "disk_gib", "gpu", "gpu_type")
+"""Key suffixes, in the contract's order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxResourceAmounts:
+    """Amounts of one side of one component; what is not known is None, never zero.
+
+    `cpu` in cores, `memory_mib` in MiB and `disk_gib` in GiB (fractions kept), `gpu` a count of whole devices,
+    `gpu_type` a selector.
+    """
+
+    cpu: float | None = None
+    memory_mib: float | None = None
+    disk_gib: float | None = None
+    gpu: int | None = None
+    gpu_type: str | None = None
+
+    def __bool__(self) -> bool:
+        return any(getattr(self, key) is not None for key in RESOURCE_KEYS)
+
+    def to_attributes(self, prefix: str) -> dict[str, AttributeValue]:
+        """Return `<prefix>.<resource>` for each amount that is known; cpu always as a double."""
+        attributes: dict[str, AttributeValue] = {}
+        for key in RESOURCE_KEYS:
+            value = getattr(self, key)
+            if value is not None:
+                attributes[f"{prefix}.{key}"] = float(value) if key == "cpu" else value
+        return attributes
+
+    @classmethod
+    def from_attributes(cls, attributes: Attributes, prefix: str) -> Self:
+        """Read `<prefix>.<resource>`; a negative amount, or one of the wrong type, is absent."""
+        return cls(
+            cpu=_positive(number(attributes, f"{prefix}.cpu")),
+            memory_mib=_positive(number(attributes, f"{prefix}.memory_mib")),
+            disk_gib=_positive(number(attributes, f"{prefix}.disk_gib")),
+            gpu=_positive(whole(attributes, f"{prefix}.gpu")),
+            gpu_type=text(attributes, f"{prefix}.gpu_type"),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SandboxResources(SandboxResourceAmounts):
+    """The shape that a creation request declares: memory in whole MiB, disk in whole GiB.
+
+    Raises TypeError for a value of the wrong type and ValueError for one that is negative or not finite.
+    """
+
+    memory_mib: int | None = None
+    disk_gib: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if value is None:
+                continue
+            if field.name == "gpu_type":
+                if not isinstance(value, str):
+                    raise TypeError(f"gpu_type: {type(value).__name__} is not a string")
+                continue
+            allowed = (int, float) if field.name == "cpu" else (int,)
+            if isinstance(value, bool) or not isinstance(value, allowed):
+                raise TypeError(f"{field.name}: {type(value).__name__} is not {' or '.join(t.__name__ for t in allowed)}")
+            if not math.isfinite(value) or value < 0:
+                raise ValueError(f"{field.name}: must be a finite number of at least 0")
+
+
+_Amount = TypeVar("_Amount", int, float)
+
+
+def _positive(value: _Amount | None) -> _Amount | None:
+    return value if value is not None and value >= 0 else None
