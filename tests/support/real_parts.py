@@ -1,4 +1,4 @@
-"""Real parts a test needs: a visible skip where one is missing, a failure where all of them are required."""
+"""What a test does when a real part it needs is not on this machine: a visible skip, or a failure where all are required."""
 
 import os
 from typing import TypeVar
@@ -9,10 +9,13 @@ Part = TypeVar("Part")
 
 
 def require(part: str, found: Part | None, why: str) -> Part:
-    """Return the part that was found; else skip the test, or fail it under SANDGAUGE_REQUIRE_REAL_PARTS=1."""
+    """Return `found`; without it skip the test, or fail it when `SANDGAUGE_REQUIRE_REAL_PARTS` is 1.
+
+    `part` names what is missing and `why` says how to get it; both end up in the report.
+    """
     if found is not None:
         return found
-    message = f"{part} is missing: {why}"
+    message = f"{part} not found: {why}"
     if os.environ.get("SANDGAUGE_REQUIRE_REAL_PARTS") == "1":
-        pytest.fail(f"{message} (SANDGAUGE_REQUIRE_REAL_PARTS=1)")
+        pytest.fail(message, pytrace=False)
     pytest.skip(message)

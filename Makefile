@@ -1,0 +1,72 @@
+# Everything a developer runs. `make` alone lists the targets.
+
+PYTHON ?= python3
+UV ?= uv
+
+VENV := .venv
+DEMO_VENV := .venv-demo
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+DEMO_STAMP := $(DEMO_VENV)/.installed
+# The release whose answers the tests know; it moves by hand.
+OPENSANDBOX_SERVER := opensandbox-server==1.1.1
+LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-header --no-annotate --no-emit-index-url --upgrade
+
+# $(call install,FOLDER,CONSTRAINTS): a virtual environment of the pinned packages with this checkout in it.
+define install
+	@$(PYTHON) -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo '$(PYTHON) must be Python 3.11 or newer with its venv module (on Debian: apt install python3-venv).' >&2; \
+		echo 'Another one is chosen so: make PYTHON=python3.13 $(MAKECMDGOALS)' >&2; \
+		exit 1; }
+	@echo 'Installing the packages of $(2) into $(1)'
+	@$(PYTHON) -m venv $(1)
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(2)
+	@$(1)/bin/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@touch $@
+endef
+
+.PHONY: help demo test lint format venv schemas collector lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(DEMO_STAMP) ## run the whole pipeline on simulated sandboxes; needs Python alone
+	@$(DEMO_VENV)/bin/sandgauge demo
+
+test: venv ## run all tests; those of a real part that is not found are skipped, and say so
+	@$(BIN)/pytest
+
+lint: venv ## check style, types, the direction of imports and the generated files
+	@$(BIN)/ruff check
+	@$(BIN)/ruff format --check
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+	@$(BIN)/python schemas/generate.py --check
+
+format: venv ## format the code and make the fixes that are safe
+	@$(BIN)/ruff check --fix
+	@$(BIN)/ruff format
+
+venv: $(STAMP) ## make .venv with everything for development
+
+schemas: venv ## generate names and reference page from schemas/registry
+	@$(BIN)/python schemas/generate.py
+
+collector: ## build the Collector of collector-config/builder.yaml with Go, once; prints its path
+	@collector-config/build.sh
+
+lock: ## choose the newest versions again and pin them by hash in constraints/ (needs uv)
+	@$(LOCK) pyproject.toml --all-extras --group dev --output-file constraints/dev.txt >/dev/null
+	@$(LOCK) pyproject.toml --extra poller --group build --constraints constraints/dev.txt --output-file constraints/poller.txt >/dev/null
+	@echo '$(OPENSANDBOX_SERVER)' | $(LOCK) - --output-file constraints/opensandbox-server.txt >/dev/null
+
+clean: ## remove what the targets made, except the built Collector
+	@rm -rf $(VENV) $(DEMO_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	@find emitter poller schemas tests -name __pycache__ -prune -exec rm -rf {} +
+
+$(STAMP): constraints/dev.txt pyproject.toml
+	$(call install,$(VENV),constraints/dev.txt)
+
+$(DEMO_STAMP): constraints/poller.txt pyproject.toml
+	$(call install,$(DEMO_VENV),constraints/poller.txt)
