@@ -1,4 +1,4 @@
-"""What a test does when a real part it needs is not on this machine: a visible skip, or a failure where all are required."""
+"""What a test does when a real part is not on this machine: a visible skip, or a failure where all are required."""
 
 import os
 from typing import TypeVar
