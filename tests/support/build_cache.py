@@ -1,0 +1,27 @@
+"""What is built once and kept for the next test run, outside of version control."""
+
+import contextlib
+import fcntl
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parents[2]
+CACHE = REPOSITORY / "_build"
+
+
+def fingerprint(parts: Iterable[bytes]) -> str:
+    """A short name for what is built from the given parts; another build as soon as one of them changes."""
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(hashlib.sha256(part).digest())
+    return digest.hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def building(name: str) -> Iterator[Path]:
+    """Hold the lock on one entry of the cache, so that two test runs never build it at the same time."""
+    CACHE.mkdir(exist_ok=True)
+    with (CACHE / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield CACHE / name

@@ -1,0 +1,3 @@
+module execd-stand-in
+
+go 1.25

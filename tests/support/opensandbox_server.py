@@ -1,0 +1,136 @@
+"""The real opensandbox-server, with sandboxes that are containers on a Docker daemon of the tests' own."""
+
+import contextlib
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from support.build_cache import REPOSITORY, building, fingerprint
+from support.docker_daemon import DockerDaemon
+from support.sandbox_images import EXECD_IMAGE, SANDBOX_IMAGE
+from support.waiting import wait_until
+
+REQUIREMENTS = REPOSITORY / "constraints" / "opensandbox-server.txt"
+PORT = 18080
+API_KEY = "key-of-the-control-plane"
+API_KEY_HEADER = "OPEN-SANDBOX-API-KEY"
+# The published ports must be reachable from the host: the daemon's address, where the server itself listens too.
+CONFIGURATION = """
+[server]
+host = "{address}"
+port = {port}
+api_key = "{api_key}"
+[runtime]
+type = "docker"
+execd_image = "{execd_image}"
+[docker]
+network_mode = "bridge"
+port_range_min = 41000
+port_range_max = 41999
+publish_host = "{address}"
+[store]
+type = "sqlite"
+path = "{folder}/osb.db"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class OpenSandboxServer:
+    """A running control plane: its address, and what a test asks of it."""
+
+    endpoint: str
+    api_key: str
+    daemon: DockerDaemon
+
+    def create(self, cpu: str | None, memory: str | None, **more: Any) -> str:
+        """Create a sandbox with the given limits (Kubernetes quantities; None for no limit) and return its id.
+
+        `more` goes into the request as it is, for example `metadata`, `env` or another `entrypoint`.
+        """
+        limits = {name: value for name, value in (("cpu", cpu), ("memory", memory)) if value is not None}
+        body = {
+            "image": {"uri": SANDBOX_IMAGE},
+            "timeout": 600,
+            "resourceLimits": limits,
+            "entrypoint": ["sh", "-c", "sleep 600"],
+            **more,
+        }
+        answer = self.request("POST", "/v1/sandboxes", json=body)
+        answer.raise_for_status()
+        return str(answer.json()["id"])
+
+    def delete(self, sandbox_id: str) -> None:
+        """Delete a sandbox; it is gone when this returns."""
+        self.request("DELETE", f"/v1/sandboxes/{sandbox_id}").raise_for_status()
+
+    def get(self, path: str) -> requests.Response:
+        """Ask with the key for a path such as `/v1/sandboxes/<id>`; an error is an answer too."""
+        return self.request("GET", path)
+
+    def request(self, method: str, path: str, **arguments: Any) -> requests.Response:
+        """Send one request with the key; 30 s cover the slowest creation on a busy machine."""
+        with requests.Session() as session:
+            session.trust_env = False
+            headers = {API_KEY_HEADER: self.api_key}
+            return session.request(method, self.endpoint + path, headers=headers, timeout=30, **arguments)
+
+
+@contextlib.contextmanager
+def running_opensandbox_server(daemon: DockerDaemon, folder: Path) -> Iterator[OpenSandboxServer]:
+    """Run the server in the daemon's network, where the sandboxes' own addresses can be reached."""
+    program = installed_server()
+    config, log = folder / "sandbox.toml", folder / "opensandbox-server.log"
+    config.write_text(
+        CONFIGURATION.format(address=daemon.address, port=PORT, api_key=API_KEY, execd_image=EXECD_IMAGE, folder=folder)
+    )
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "DOCKER_HOST": daemon.host}
+    command = daemon.inside(str(program), "--config", str(config))
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+        )
+    server = OpenSandboxServer(endpoint=f"http://{daemon.address}:{PORT}", api_key=API_KEY, daemon=daemon)
+    try:
+        wait_until(lambda: healthy(server), timeout_s=60, what="a healthy opensandbox-server")
+        yield server
+    except TimeoutError as error:
+        error.add_note(log.read_text()[-4000:])
+        raise
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def healthy(server: OpenSandboxServer) -> bool:
+    """Whether the server answers."""
+    try:
+        return server.get("/health").ok
+    except requests.ConnectionError:
+        return False
+
+
+def installed_server() -> Path:
+    """Install the pinned server, once, into a virtual environment of its own: its packages are not the project's."""
+    name = f"opensandbox-server-venv-{fingerprint([REQUIREMENTS.read_bytes(), sys.version.encode()])}"
+    with building(name) as folder:
+        complete = folder / ".complete"
+        if not complete.exists():
+            shutil.rmtree(folder, ignore_errors=True)
+            venv.create(folder, with_pip=True)
+            subprocess.run(
+                (
+                    *(folder / "bin" / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check"),
+                    *("--require-hashes", "--no-deps", "-r", REQUIREMENTS),
+                ),
+                check=True,
+            )
+            complete.touch()
+    return folder / "bin" / "opensandbox-server"
