@@ -1,7 +1,7 @@
 """Write what is derived from the telemetry registry: the Python names and the reference page.
 
 `python schemas/generate.py` writes both; with `--check` it writes nothing and exits 1 when one is stale.
-"""  # noqa: INP001 (a developer's script beside the package, not in it)
+"""  # noqa: INP001 (a script beside the package)
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ def render_all() -> dict[Path, str]:
 def stale_files() -> list[Path]:
     """Return the derived files that are missing or differ from the registry."""
     return [
-        path
-        for path, text in render_all().items()
-        if not path.is_file() or path.read_text(encoding="utf-8") != text
+        path for path, text in render_all().items() if not path.is_file() or path.read_text(encoding="utf-8") != text
     ]
 
 

@@ -1,4 +1,4 @@
-"""Render the registry as the Python module of names."""  # noqa: INP001 (a developer's module beside the package, not in it)
+"""Render the registry as the Python module of names."""  # noqa: INP001 (a module beside the package)
 
 from __future__ import annotations
 

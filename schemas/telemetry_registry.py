@@ -3,14 +3,15 @@
 The generator and the conformance check of the tests read the contract through this module; nothing that is installed imports it.
 Beside weaver's own keys it reads these annotations:
 
-`enum`, `members`   the Python enum of an attribute, and its values where the attribute's type cannot hold them (lists, and labels whose
-                    values differ from metric to metric); `extends` adds the members of another enum
-`values`, `open`    the values that one span or metric allows of a wider enum; `open: true` allows any
-`suffixes`          the exact keys behind an indexed prefix `<prefix>.<i>.`, with their types
-`required_when`, `only_when`   values of other attributes on which presence depends
-`whole_or_absent`   attributes that come together or not at all
-`vocabularies`, `families`, `service_name`   word lists that end keys, the prefixes they follow, and the name of a service
-"""  # noqa: INP001 (a developer's module beside the package, not in it)
+- `enum`, `members`: the Python enum of an attribute, and its values where the attribute's type cannot hold them (lists, and labels
+  whose values differ from metric to metric); `extends` adds the members of another enum.
+- `values`, `open`: the values that one span or metric allows of a wider enum; `open: true` allows any.
+- `suffixes`: the exact keys behind an indexed prefix `<prefix>.<i>.`, with their types.
+- `required_when`, `only_when`: values of other attributes on which presence depends.
+- `whole_or_absent`: attributes that come together or not at all.
+- `vocabularies`, `families`: word lists that end keys, and the prefixes that they follow.
+- `service_name`: the value of `service.name` of an entity.
+"""  # noqa: INP001 (a module beside the package)
 
 from __future__ import annotations
 
@@ -267,7 +268,9 @@ def _key(node: dict[str, Any]) -> str:
 
 
 def _members_of(node: dict[str, Any]) -> tuple[Member, ...] | None:
-    listed = node["type"]["members"] if isinstance(node.get("type"), dict) else node.get("annotations", {}).get("members")
+    listed = (
+        node["type"]["members"] if isinstance(node.get("type"), dict) else node.get("annotations", {}).get("members")
+    )
     if listed is None:
         return None
     return tuple(Member(id=item["id"], value=item["value"], brief=item["brief"]) for item in listed)
