@@ -1,0 +1,26 @@
+"""One frozen record for each span kind of the contract; each goes to attributes and comes back equal.
+
+Reading is tolerant, since spans come from anywhere: an attribute of the wrong type counts as absent.
+"""
+
+from sandgauge_schemas.records.allocation import Allocation, AllocationRecord, ComponentAllocation
+from sandgauge_schemas.records.keys import JoinKeys, ReadingStatus
+from sandgauge_schemas.records.requests import RequestRecord, Sidecar, StartRecord, Submission
+from sandgauge_schemas.records.sample import SampleRecord
+from sandgauge_schemas.records.summary import SUMMARY_QUANTITIES, Statistics, SummaryRecord
+
+__all__ = [
+    "SUMMARY_QUANTITIES",
+    "Allocation",
+    "AllocationRecord",
+    "ComponentAllocation",
+    "JoinKeys",
+    "ReadingStatus",
+    "RequestRecord",
+    "SampleRecord",
+    "Sidecar",
+    "StartRecord",
+    "Statistics",
+    "Submission",
+    "SummaryRecord",
+]

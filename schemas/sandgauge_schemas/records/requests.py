@@ -1,0 +1,128 @@
+"""What was requested and what was submitted: the two spans that the emitter's side makes."""
+
+from dataclasses import dataclass
+from typing import Self
+
+from sandgauge_schemas import names
+from sandgauge_schemas.attributes import Attributes, AttributeValue, flag, number, text, whole
+from sandgauge_schemas.records.keys import JoinKeys, double, indexed, present
+from sandgauge_schemas.resources import SandboxResourceAmounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sidecar:
+    """A container that a framework declares inside one sandbox, beside the main shape."""
+
+    name: str | None
+    resources: SandboxResourceAmounts
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RequestRecord:
+    """`gym.sandbox.request`: one logical wish for `count` sandboxes, whatever the provider retries."""
+
+    keys: JoinKeys
+    count: int = 1
+    requested: SandboxResourceAmounts = SandboxResourceAmounts()
+    sidecars: tuple[Sidecar, ...] = ()
+    collection_id: str | None = None
+    service_name: str | None = None
+
+    def to_attributes(self) -> dict[str, AttributeValue]:
+        """Return the span's attributes; sidecars are never added to the main shape."""
+        attributes = self.keys.to_attributes()
+        attributes[names.NEMO_GYM_SANDBOX_REQUESTED_COUNT] = self.count
+        attributes |= self.requested.to_attributes(names.PREFIX_NEMO_GYM_SANDBOX_REQUESTED)
+        attributes |= present(
+            {
+                names.NEMO_GYM_SANDBOX_COLLECTION_ID: self.collection_id,
+                names.NEMO_GYM_SANDBOX_SERVICE_NAME: self.service_name,
+            }
+        )
+        if self.sidecars:
+            attributes[names.NEMO_GYM_SANDBOX_REQUESTED_SIDECAR_COUNT] = len(self.sidecars)
+        for index, sidecar in enumerate(self.sidecars):
+            attributes |= present({names.requested_sidecar_name(index): sidecar.name})
+            attributes |= sidecar.resources.to_attributes(names.requested_sidecar_prefix(index))
+        return attributes
+
+    @classmethod
+    def from_attributes(cls, attributes: Attributes) -> Self:
+        """Read a request span's attributes."""
+        sidecars = []
+        for index in range(indexed(attributes, names.NEMO_GYM_SANDBOX_REQUESTED_SIDECAR_COUNT)):
+            resources = SandboxResourceAmounts.from_attributes(attributes, names.requested_sidecar_prefix(index))
+            sidecars.append(Sidecar(name=text(attributes, names.requested_sidecar_name(index)), resources=resources))
+        return cls(
+            keys=JoinKeys.from_attributes(attributes),
+            count=max(1, whole(attributes, names.NEMO_GYM_SANDBOX_REQUESTED_COUNT) or 1),
+            requested=SandboxResourceAmounts.from_attributes(attributes, names.PREFIX_NEMO_GYM_SANDBOX_REQUESTED),
+            sidecars=tuple(sidecars),
+            collection_id=text(attributes, names.NEMO_GYM_SANDBOX_COLLECTION_ID),
+            service_name=text(attributes, names.NEMO_GYM_SANDBOX_SERVICE_NAME),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Submission:
+    """What the provider client sent after clamping; what it left to its SDK's default stays absent."""
+
+    requests: SandboxResourceAmounts = SandboxResourceAmounts()
+    limits: SandboxResourceAmounts = SandboxResourceAmounts()
+    sdk_default: bool | None = None
+
+    def to_attributes(self) -> dict[str, AttributeValue]:
+        """Return `submitted.*`."""
+        return {
+            **self.requests.to_attributes(names.PREFIX_NEMO_GYM_SANDBOX_SUBMITTED_REQUESTS),
+            **self.limits.to_attributes(names.PREFIX_NEMO_GYM_SANDBOX_SUBMITTED_LIMITS),
+            **present({names.NEMO_GYM_SANDBOX_SUBMITTED_SDK_DEFAULT: self.sdk_default}),
+        }
+
+    @classmethod
+    def from_attributes(cls, attributes: Attributes) -> Self:
+        """Read `submitted.*`."""
+        return cls(
+            requests=SandboxResourceAmounts.from_attributes(
+                attributes, names.PREFIX_NEMO_GYM_SANDBOX_SUBMITTED_REQUESTS
+            ),
+            limits=SandboxResourceAmounts.from_attributes(attributes, names.PREFIX_NEMO_GYM_SANDBOX_SUBMITTED_LIMITS),
+            sdk_default=flag(attributes, names.NEMO_GYM_SANDBOX_SUBMITTED_SDK_DEFAULT),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StartRecord:
+    """`gym.sandbox.start`: joins a request to a sandbox; without a sandbox id it means 'not created'.
+
+    `sample_interval_s` is the interval in seconds that the run's own configuration asked for.
+    """
+
+    keys: JoinKeys
+    submission: Submission = Submission()
+    scope: str | None = None
+    sample_interval_s: float | None = None
+
+    def to_attributes(self) -> dict[str, AttributeValue]:
+        """Return the span's attributes."""
+        return {
+            **self.keys.to_attributes(),
+            **self.submission.to_attributes(),
+            **present(
+                {
+                    names.NEMO_GYM_SANDBOX_SCOPE: self.scope,
+                    names.NEMO_GYM_SANDBOX_SAMPLE_INTERVAL_S: double(self.sample_interval_s),
+                }
+            ),
+        }
+
+    @classmethod
+    def from_attributes(cls, attributes: Attributes) -> Self:
+        """Read a start span's attributes; a negative interval is absent."""
+        interval = number(attributes, names.NEMO_GYM_SANDBOX_SAMPLE_INTERVAL_S)
+        return cls(
+            keys=JoinKeys.from_attributes(attributes),
+            submission=Submission.from_attributes(attributes),
+            scope=text(attributes, names.NEMO_GYM_SANDBOX_SCOPE),
+            sample_interval_s=interval if interval is not None and interval >= 0 else None,
+        )
