@@ -41,4 +41,5 @@ def texts(attributes: Attributes, key: str) -> tuple[str, ...]:
     value = attributes.get(key)
     if isinstance(value, str) or not isinstance(value, Sequence):
         return ()
-    return tuple(item for item in value if isinstance(item, str))
+    items: Sequence[object] = value  # a sender may mix types in a list
+    return tuple(item for item in items if isinstance(item, str))

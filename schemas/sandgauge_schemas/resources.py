@@ -69,7 +69,8 @@ class SandboxResources(SandboxResourceAmounts):
                 continue
             allowed = (int, float) if field.name == "cpu" else (int,)
             if isinstance(value, bool) or not isinstance(value, allowed):
-                raise TypeError(f"{field.name}: {type(value).__name__} is not {' or '.join(t.__name__ for t in allowed)}")
+                wanted = " or ".join(kind.__name__ for kind in allowed)
+                raise TypeError(f"{field.name}: {type(value).__name__} is not {wanted}")
             if not math.isfinite(value) or value < 0:
                 raise ValueError(f"{field.name}: must be a finite number of at least 0")
 

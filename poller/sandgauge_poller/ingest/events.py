@@ -8,6 +8,9 @@ from dataclasses import dataclass
 
 from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
 
+_NO_TIME = 2**64
+"""A span without times comes after every span that has one, whenever it arrived."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanEvent:
@@ -23,8 +26,8 @@ class SpanEvent:
     @property
     def order(self) -> tuple[int, bytes, bytes]:
         """Sort key that settles conflicts: earliest start, then lowest (trace id, span id)."""
-        start = self.start_ns if self.start_ns is not None else self.received_ns
-        return (start, self.trace_id, self.span_id)
+        times = (time for time in (self.start_ns, self.end_ns) if time is not None)
+        return (next(times, _NO_TIME), self.trace_id, self.span_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,184 @@
+"""The active set in memory: every sandbox that the poller has heard of and not yet done with."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import Enum
+
+from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, RolloutEvent, StartEvent, StopEvent
+from sandgauge_poller.tracking.bounded import BoundedDict
+from sandgauge_poller.tracking.fold import Lifecycle, earliest
+from sandgauge_poller.tracking.progress import Progress
+from sandgauge_poller.tracking.routing import RouteOutcome, Routing
+from sandgauge_schemas.records import JoinKeys
+
+
+@dataclass(frozen=True, slots=True)
+class SandboxKey:
+    """A sandbox: the deployment (or, without one, the provider) and the sandbox's id there."""
+
+    owner: str
+    sandbox_id: str
+
+
+class ChangeKind(Enum):
+    """What an event changed for a sandbox."""
+
+    STARTED = "started"
+    STOPPED = "stopped"
+    KEYS_LEARNT = "keys_learnt"
+    RESTORED = "restored"
+
+
+@dataclass(slots=True)
+class Tracked:
+    """One sandbox: what its events say, and what the poller itself has seen."""
+
+    key: SandboxKey
+    deployment: str | None
+    outcome: RouteOutcome
+    lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    progress: Progress = field(default_factory=Progress)
+    rollout: RolloutEvent | None = None
+    paused: bool = False
+
+    @property
+    def keys(self) -> JoinKeys:
+        """Join keys as far as they are known now."""
+        return self.lifecycle.join_keys(self.rollout)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A sandbox that an event touched, and how."""
+
+    kind: ChangeKind
+    sandbox: Tracked
+
+
+class ActiveSet:
+    """Apply events, in any order; `capacity` bounds sandboxes, and four times as much what waits for one."""
+
+    def __init__(self, routing: Routing, capacity: int) -> None:
+        self._routing = routing
+        self._capacity = capacity
+        self._sandboxes: dict[SandboxKey, Tracked] = {}
+        self._by_trace: dict[bytes, list[Tracked]] = {}
+        self._by_id: dict[str, list[Tracked]] = {}
+        self._rollouts: BoundedDict[bytes, RolloutEvent] = BoundedDict(4 * capacity)
+        self._waiting_stops: BoundedDict[SandboxKey, StopEvent] = BoundedDict(4 * capacity)
+
+    def __len__(self) -> int:
+        return len(self._sandboxes)
+
+    def __iter__(self) -> Iterator[Tracked]:
+        return iter(list(self._sandboxes.values()))
+
+    def get(self, key: SandboxKey) -> Tracked | None:
+        """Return the sandbox, or None once it is done with."""
+        return self._sandboxes.get(key)
+
+    @property
+    def capacity(self) -> int:
+        """Most sandboxes tracked at once."""
+        return self._capacity
+
+    def key_of(self, event: LifecycleEvent) -> SandboxKey | None:
+        """Return whose event it is; None for one that is about no single sandbox."""
+        if isinstance(event, StartEvent):
+            return self._key(event.record.keys, event.record.scope)
+        if isinstance(event, StopEvent):
+            return self._key(event.keys, event.scope)
+        return None
+
+    def apply(self, event: LifecycleEvent) -> list[Change]:
+        """Fold one event in and return the sandboxes that it changed."""
+        match event:
+            case RequestEvent():
+                return []  # the inventory is looked up in the store when a summary echoes it
+            case StartEvent():
+                return self._apply_start(event)
+            case StopEvent():
+                return self._apply_stop(event)
+            case RolloutEvent():
+                return self._apply_rollout(event)
+
+    def discard(self, sandbox: Tracked) -> None:
+        """Forget a sandbox that is done with."""
+        if self._sandboxes.pop(sandbox.key, None) is None:
+            return
+        start = sandbox.lifecycle.start
+        if start is not None:
+            _remove(self._by_trace, start.trace_id, sandbox)
+        _remove(self._by_id, sandbox.key.sandbox_id, sandbox)
+
+    def _key(self, keys: JoinKeys, scope: str | None) -> SandboxKey:
+        return SandboxKey(self._routing.route(keys.provider, scope).owner, keys.sandbox_id or "")
+
+    def _apply_start(self, event: StartEvent) -> list[Change]:
+        keys = event.record.keys
+        route = self._routing.route(keys.provider, event.record.scope)
+        key = SandboxKey(route.owner, keys.sandbox_id or "")
+        sandbox = self._sandboxes.get(key)
+        if sandbox is None:
+            sandbox = Tracked(key, route.deployment, route.outcome)
+            self._sandboxes[key] = sandbox
+            self._by_id.setdefault(key.sandbox_id, []).append(sandbox)
+        previous = sandbox.lifecycle.start
+        sandbox.lifecycle = sandbox.lifecycle.with_start(event)
+        start = sandbox.lifecycle.start
+        if start is not previous and start is not None:
+            if previous is not None:
+                _remove(self._by_trace, previous.trace_id, sandbox)
+            self._by_trace.setdefault(start.trace_id, []).append(sandbox)
+            sandbox.rollout = self._rollouts.get(start.trace_id)
+        for waiting in {key, SandboxKey(self._unscoped_owner(keys), key.sandbox_id)}:
+            stop = self._waiting_stops.pop(waiting) if waiting == key else self._waiting_stops.get(waiting)
+            if stop is not None:
+                sandbox.lifecycle = sandbox.lifecycle.with_stop(stop)
+        changes = [Change(ChangeKind.STARTED if previous is None else ChangeKind.KEYS_LEARNT, sandbox)]
+        if sandbox.lifecycle.stop is not None:
+            changes.append(Change(ChangeKind.STOPPED, sandbox))
+        return changes
+
+    def _apply_stop(self, event: StopEvent) -> list[Change]:
+        if event.failed:
+            return []
+        key = self._key(event.keys, event.scope)
+        targets = self._stop_targets(key, event)
+        if key not in self._sandboxes:
+            # Its start may still come, in this deployment or, for a stop that names none, in any of the provider's.
+            self._waiting_stops[key] = earliest(self._waiting_stops.get(key), event)
+        for sandbox in targets:
+            sandbox.lifecycle = sandbox.lifecycle.with_stop(event)
+        return [Change(ChangeKind.STOPPED, sandbox) for sandbox in targets]
+
+    def _stop_targets(self, key: SandboxKey, event: StopEvent) -> list[Tracked]:
+        """Return the sandbox, or every sandbox of that provider and id when the stop names no deployment."""
+        known = self._sandboxes.get(key)
+        if known is not None:
+            return [known]
+        if key.owner != self._unscoped_owner(event.keys):
+            return []
+        named = self._by_id.get(key.sandbox_id, ())
+        return [s for s in named if event.keys.provider in (None, s.keys.provider)]
+
+    def _apply_rollout(self, event: RolloutEvent) -> list[Change]:
+        rollout = earliest(self._rollouts.get(event.trace_id), event)
+        self._rollouts[event.trace_id] = rollout
+        changes = []
+        for sandbox in self._by_trace.get(event.trace_id, ()):
+            sandbox.rollout = rollout
+            changes.append(Change(ChangeKind.KEYS_LEARNT, sandbox))
+        return changes
+
+    @staticmethod
+    def _unscoped_owner(keys: JoinKeys) -> str:
+        return f"provider:{keys.provider or ''}"
+
+
+def _remove(index: dict[bytes, list[Tracked]] | dict[str, list[Tracked]], key: bytes | str, sandbox: Tracked) -> None:
+    entries: list[Tracked] = index.get(key, [])  # type: ignore[arg-type,assignment]  # one helper for both indexes
+    if sandbox in entries:
+        entries.remove(sandbox)
+    if not entries:
+        index.pop(key, None)  # type: ignore[arg-type]  # the same

@@ -1,0 +1,109 @@
+"""What the poller itself has seen of one sandbox: kept beside its events, written with every record it made."""
+
+from dataclasses import dataclass, field
+
+from pydantic import TypeAdapter
+
+from sandgauge_schemas.names import EndReason, SampleScope, ScopeEvidence
+from sandgauge_schemas.records import Allocation, ReadingStatus, Statistics
+
+
+@dataclass(slots=True)
+class RunningStatistics:
+    """Minimum, mean, maximum and last of one quantity, kept without its readings."""
+
+    count: int
+    total: float
+    min: float
+    max: float
+    last: float
+
+    @classmethod
+    def of(cls, value: float) -> "RunningStatistics":
+        """Begin with a first value."""
+        return cls(count=1, total=value, min=value, max=value, last=value)
+
+    def add(self, value: float) -> None:
+        """Add one more value."""
+        self.count += 1
+        self.total += value
+        self.min = min(self.min, value)
+        self.max = max(self.max, value)
+        self.last = value
+
+    def result(self) -> Statistics:
+        """Return the four numbers of a summary."""
+        return Statistics(min=self.min, mean=self.total / self.count, max=self.max, last=self.last)
+
+
+@dataclass(slots=True)
+class ScopeDecision:
+    """Whose machine a quantity describes, and why; the first decision stays until the allocation changes."""
+
+    scope: SampleScope
+    evidence: ScopeEvidence
+
+
+@dataclass(slots=True)
+class Series:
+    """One live gauge series: the attributes of its points and the time of the last one, ns since the epoch."""
+
+    attributes: dict[str, str]
+    last_ns: int
+
+
+@dataclass(slots=True)
+class End:
+    """How a sandbox ended; `at_ns` is on the clock of whoever said so."""
+
+    reason: EndReason
+    at_ns: int
+
+
+@dataclass(slots=True)
+class Progress:
+    """Everything that must survive a restart beside the events; times are ns since the epoch on the poller's clock."""
+
+    allocation: Allocation | None = None
+    """The last allocation known; kept while later reads fail."""
+    allocation_status: ReadingStatus | None = None
+    """Status of the last allocation record; None before the first."""
+    allocation_answered: bool = False
+    """Whether the control plane has ever given quantities."""
+    readings: int = 0
+    missed: int = 0
+    first_reading_ns: int | None = None
+    last_reading_ns: int | None = None
+    statistics: dict[str, RunningStatistics] = field(default_factory=dict)
+    cpu: ScopeDecision | None = None
+    memory: ScopeDecision | None = None
+    cpu_zeros: int = 0
+    series: dict[str, Series] = field(default_factory=dict)
+    """Live gauge series by metric name."""
+    resets: int = 0
+    oom_killed: bool | None = None
+    expires_at_ns: int | None = None
+    not_found_ns: int | None = None
+    """When the control plane first said 'not found' in an unbroken row."""
+    end: End | None = None
+    ended_seen_ns: int | None = None
+    """When the poller learnt of the end."""
+    stop_overruled: bool = False
+    """The control plane still had the sandbox after its stop and the grace."""
+    confirmed: bool = False
+    """The question after a stop was answered."""
+    leaked: bool = False
+    summarised: bool = False
+
+
+_adapter = TypeAdapter(Progress)
+
+
+def dump_progress(progress: Progress) -> bytes:
+    """Return progress as JSON for its row."""
+    return _adapter.dump_json(progress, exclude_defaults=True)
+
+
+def load_progress(row: bytes | str) -> Progress:
+    """Read a row back; raises ValueError when it is not one."""
+    return _adapter.validate_json(row)

@@ -1,0 +1,183 @@
+"""Rows of the active set: functions on a connection, to be run inside one transaction of the writer.
+
+A lifecycle event is one row, keyed by its span, so a repeat changes nothing; when a sandbox is done with, its
+rows lose their bodies and stay as the memory of what was seen.
+"""
+
+import json
+import sqlite3
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, RolloutEvent, StartEvent, StopEvent
+from sandgauge_poller.tracking.active_set import SandboxKey
+from sandgauge_poller.tracking.progress import Progress, load_progress
+from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
+
+
+class EventKind(Enum):
+    """Kind of an event's row."""
+
+    REQUEST = "request"
+    START = "start"
+    STOP = "stop"
+    ROLLOUT = "rollout"
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """An event beside the sandbox it is about; None for a request or a rollout."""
+
+    event: LifecycleEvent
+    key: SandboxKey | None
+
+
+def insert_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> list[bool]:
+    """Store events; return for each whether it was news (not a repeat, and not of a sandbox that is done with)."""
+    return [_insert_event(connection, row) for row in rows]
+
+
+def _insert_event(connection: sqlite3.Connection, row: EventRow) -> bool:
+    event = row.event
+    kind, subject, body = _encode(event)
+    owner = row.key.owner if row.key else ""
+    done = row.key is not None and _is_done(connection, row.key)
+    cursor = connection.execute(
+        "INSERT OR IGNORE INTO event (trace_id, span_id, kind, owner, subject, received_ns, body)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?)",
+        (event.trace_id, event.span_id, kind.value, owner, subject, event.received_ns, None if done else body),
+    )
+    news = cursor.rowcount == 1 and not done
+    if news and isinstance(event, StartEvent) and row.key is not None:
+        connection.execute(
+            "INSERT OR IGNORE INTO sandbox (owner, sandbox_id, state, updated_ns) VALUES (?, ?, 'live', ?)",
+            (row.key.owner, row.key.sandbox_id, event.received_ns),
+        )
+    return news
+
+
+def _is_done(connection: sqlite3.Connection, key: SandboxKey) -> bool:
+    query = "SELECT state = 'done' FROM sandbox WHERE owner = ? AND sandbox_id = ?"
+    found = connection.execute(query, (key.owner, key.sandbox_id)).fetchone()
+    return found is not None and bool(found[0])
+
+
+def load_events(connection: sqlite3.Connection) -> Iterator[LifecycleEvent]:
+    """Return every event that still counts, in the order of its arrival."""
+    query = (
+        "SELECT trace_id, span_id, kind, received_ns, body FROM event"
+        " WHERE body IS NOT NULL AND kind != ? ORDER BY received_ns"
+    )
+    for trace_id, span_id, kind, received_ns, body in connection.execute(query, (EventKind.REQUEST.value,)):
+        yield _decode(trace_id, span_id, EventKind(kind), received_ns, body)
+
+
+def find_request(connection: sqlite3.Connection, request_id: str) -> RequestRecord | None:
+    """Return the earliest request with that id, or None."""
+    query = (
+        "SELECT trace_id, span_id, kind, received_ns, body FROM event"
+        " WHERE owner = '' AND subject = ? AND kind = ? AND body IS NOT NULL"
+    )
+    rows = connection.execute(query, (request_id, EventKind.REQUEST.value)).fetchall()
+    events = [_decode(row[0], row[1], EventKind(row[2]), row[3], row[4]) for row in rows]
+    requests = sorted((e for e in events if isinstance(e, RequestEvent)), key=lambda event: event.order)
+    return requests[0].record if requests else None
+
+
+def save_progress(connection: sqlite3.Connection, key: SandboxKey, progress: bytes, now_ns: int) -> None:
+    """Write what the poller has seen of a sandbox."""
+    connection.execute(
+        "INSERT INTO sandbox (owner, sandbox_id, state, updated_ns, progress) VALUES (?, ?, 'live', ?, ?)"
+        " ON CONFLICT (owner, sandbox_id) DO UPDATE SET progress = excluded.progress, updated_ns = excluded.updated_ns",
+        (key.owner, key.sandbox_id, now_ns, progress),
+    )
+
+
+def load_all_progress(connection: sqlite3.Connection) -> dict[SandboxKey, Progress]:
+    """Return the progress of every sandbox that is not done with."""
+    query = "SELECT owner, sandbox_id, progress FROM sandbox WHERE state = 'live' AND progress IS NOT NULL"
+    return {SandboxKey(owner, id_): load_progress(progress) for owner, id_, progress in connection.execute(query)}
+
+
+def finish(connection: sqlite3.Connection, key: SandboxKey, now_ns: int) -> None:
+    """Mark a sandbox as done with; its events stay only as the memory of what was seen."""
+    connection.execute(
+        "INSERT INTO sandbox (owner, sandbox_id, state, updated_ns) VALUES (?, ?, 'done', ?)"
+        " ON CONFLICT (owner, sandbox_id)"
+        " DO UPDATE SET state = 'done', progress = NULL, updated_ns = excluded.updated_ns",
+        (key.owner, key.sandbox_id, now_ns),
+    )
+    connection.execute("UPDATE event SET body = NULL WHERE owner = ? AND subject = ?", (key.owner, key.sandbox_id))
+
+
+def prune(
+    connection: sqlite3.Connection, before_ns: int, most_rows: int, live_subjects: Collection[tuple[EventKind, str]]
+) -> None:
+    """Forget what is older than the memory kept, or beyond its size; what a live sandbox needs stays.
+
+    `live_subjects` names the requests and rollouts (by trace id in hex) of live sandboxes.
+    """
+    connection.execute("CREATE TEMP TABLE IF NOT EXISTS needed (kind TEXT, subject TEXT, PRIMARY KEY (kind, subject))")
+    connection.execute("DELETE FROM temp.needed")
+    connection.executemany(
+        "INSERT OR IGNORE INTO temp.needed VALUES (?, ?)", [(kind.value, subject) for kind, subject in live_subjects]
+    )
+    unneeded = (
+        " NOT EXISTS (SELECT 1 FROM sandbox s WHERE s.owner = event.owner AND s.sandbox_id = event.subject"
+        " AND s.state = 'live')"
+        " AND NOT EXISTS (SELECT 1 FROM temp.needed n WHERE n.kind = event.kind AND n.subject = event.subject)"
+    )
+    connection.execute(f"DELETE FROM event WHERE received_ns < ? AND {unneeded}", (before_ns,))  # noqa: S608  # constant text
+    connection.execute("DELETE FROM sandbox WHERE state = 'done' AND updated_ns < ?", (before_ns,))
+    excess = connection.execute("SELECT count(*) FROM event").fetchone()[0] - most_rows
+    if excess > 0:
+        oldest = f"SELECT trace_id, span_id FROM event WHERE {unneeded} ORDER BY received_ns LIMIT ?"  # noqa: S608  # the same
+        connection.execute(f"DELETE FROM event WHERE (trace_id, span_id) IN ({oldest})", (excess,))  # noqa: S608  # the same
+
+
+def _encode(event: LifecycleEvent) -> tuple[EventKind, str, str]:
+    body: dict[str, object] = {"start": event.start_ns, "end": event.end_ns}
+    if event.parent_span_id is not None:
+        body["parent"] = event.parent_span_id.hex()
+    match event:
+        case RequestEvent():
+            kind, subject, attributes = EventKind.REQUEST, event.record.keys.request_id, event.record.to_attributes()
+        case StartEvent():
+            kind, subject, attributes = EventKind.START, event.record.keys.sandbox_id, event.record.to_attributes()
+        case StopEvent():
+            kind, subject, attributes = EventKind.STOP, event.keys.sandbox_id, event.keys.to_attributes()
+            body |= {"scope": event.scope, "failed": event.failed}
+        case RolloutEvent():
+            kind, subject, attributes = EventKind.ROLLOUT, event.trace_id.hex(), event.keys.to_attributes()
+    return kind, subject or "", json.dumps(body | {"attributes": attributes}, separators=(",", ":"))
+
+
+def _decode(trace_id: bytes, span_id: bytes, kind: EventKind, received_ns: int, body: str) -> LifecycleEvent:
+    fields = json.loads(body)
+    attributes = fields["attributes"]
+    parent = fields.get("parent")
+    parent_span_id = bytes.fromhex(parent) if parent else None
+    start_ns, end_ns = fields["start"], fields["end"]
+    match kind:
+        case EventKind.REQUEST:
+            return RequestEvent(
+                trace_id=trace_id, span_id=span_id, parent_span_id=parent_span_id, start_ns=start_ns, end_ns=end_ns,
+                received_ns=received_ns, record=RequestRecord.from_attributes(attributes),
+            )
+        case EventKind.START:
+            return StartEvent(
+                trace_id=trace_id, span_id=span_id, parent_span_id=parent_span_id, start_ns=start_ns, end_ns=end_ns,
+                received_ns=received_ns, record=StartRecord.from_attributes(attributes),
+            )
+        case EventKind.STOP:
+            return StopEvent(
+                trace_id=trace_id, span_id=span_id, parent_span_id=parent_span_id, start_ns=start_ns, end_ns=end_ns,
+                received_ns=received_ns, keys=JoinKeys.from_attributes(attributes), scope=fields["scope"],
+                failed=fields["failed"],
+            )
+        case EventKind.ROLLOUT:
+            return RolloutEvent(
+                trace_id=trace_id, span_id=span_id, parent_span_id=parent_span_id, start_ns=start_ns, end_ns=end_ns,
+                received_ns=received_ns, keys=JoinKeys.from_attributes(attributes),
+            )
