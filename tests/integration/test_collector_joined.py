@@ -1,0 +1,166 @@
+"""The joined overlay, in a real Collector: JSON lines with one resource for each rollout."""
+
+import json
+from collections import Counter
+from itertools import chain
+
+import pytest
+from sandgauge_demo.collector import JOINED
+from sandgauge_schemas.names import (
+    NEMO_GYM_ROLLOUT_ID,
+    NEMO_RUN_ID,
+    OTEL_TRACE_ID,
+    SANDGAUGE_POLLER_SERVICE_NAME,
+    SANDGAUGE_TRACE_GROUP,
+    SERVICE_NAME,
+    SPAN_GYM_ROLLOUT,
+    SPAN_GYM_SANDBOX_EXEC,
+    SPAN_GYM_SANDBOX_REQUEST,
+    SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION,
+    SPAN_GYM_SANDBOX_RESOURCE_SAMPLE,
+    SPAN_GYM_SANDBOX_START,
+    SPAN_GYM_SANDBOX_STOP,
+)
+from support.otlp_json import captured, from_resource, new_trace_id, plain, span, traces
+from support.real_collector import collector, send
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+GYM = {SERVICE_NAME: "nemo-gym/swe_agent", NEMO_RUN_ID: "run-1", "process.pid": 17}
+POLLER = {SERVICE_NAME: SANDGAUGE_POLLER_SERVICE_NAME}
+
+
+@pytest.fixture
+def joined(tmp_path):
+    """Send requests in one window and return the lines: a Collector that is stopped writes what it still gathers."""
+
+    def run(*sent):
+        with collector(tmp_path, JOINED) as running:
+            assert [send(running, request) for request in sent] == [200] * len(sent)
+        return lines(running)
+
+    return run
+
+
+def lines(running):
+    """Return each line as a list of (resource attributes, spans)."""
+    return [
+        [(plain(one["resource"]["attributes"]), spans(one)) for one in json.loads(line)["resourceSpans"]]
+        for line in running.joined_file.read_text().splitlines()
+    ]
+
+
+def spans(resource_spans):
+    (only_scope,) = resource_spans["scopeSpans"]
+    return only_scope["spans"]
+
+
+def attributes(one):
+    return plain(one["attributes"])
+
+
+def rollout_keys(run_id, rollout_id):
+    return {NEMO_RUN_ID: run_id, NEMO_GYM_ROLLOUT_ID: rollout_id}
+
+
+def test_one_resource_for_each_rollout_whoever_sent_the_spans(joined):
+    traces_of = {rollout: new_trace_id() for rollout in ("7-0", "7-1")}
+    gym_names = (SPAN_GYM_SANDBOX_REQUEST, SPAN_GYM_SANDBOX_START, SPAN_GYM_SANDBOX_STOP, SPAN_GYM_ROLLOUT)
+    poller_names = (SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION, SPAN_GYM_SANDBOX_RESOURCE_SAMPLE)
+    of_gym = [
+        from_resource(GYM, *(span(name, {NEMO_GYM_ROLLOUT_ID: rollout}, trace_id=trace) for name in gym_names))
+        for rollout, trace in traces_of.items()
+    ]
+    of_poller = [
+        from_resource(
+            POLLER,
+            *(span(name, rollout_keys("run-1", rollout), trace_id=trace) for rollout, trace in traces_of.items()),
+        )
+        for name in poller_names
+    ]
+    (line,) = joined(traces(*of_gym), *(traces(one) for one in of_poller))
+
+    found = {keys[NEMO_GYM_ROLLOUT_ID]: Counter(one["name"] for one in group) for keys, group in line}
+    assert [keys for keys, _ in line] == [rollout_keys("run-1", rollout) for rollout in found]
+    assert found == {rollout: Counter(gym_names + poller_names) for rollout in traces_of}
+    for keys, group in line:
+        trace = traces_of[keys[NEMO_GYM_ROLLOUT_ID]]
+        assert {(one["traceId"], attributes(one)[OTEL_TRACE_ID]) for one in group} == {(trace, trace)}
+        services = {one["name"]: attributes(one)[SERVICE_NAME] for one in group}
+        assert services == dict.fromkeys(gym_names, GYM[SERVICE_NAME]) | dict.fromkeys(
+            poller_names, SANDGAUGE_POLLER_SERVICE_NAME
+        )
+
+
+def test_equal_rollout_ids_of_two_runs_stay_apart(joined):
+    (line,) = joined(
+        traces(
+            from_resource(GYM, span(SPAN_GYM_ROLLOUT, {NEMO_GYM_ROLLOUT_ID: "7-0"})),
+            from_resource({**GYM, NEMO_RUN_ID: "run-2"}, span(SPAN_GYM_ROLLOUT, {NEMO_GYM_ROLLOUT_ID: "7-0"})),
+        )
+    )
+    assert [keys for keys, _ in line] == [rollout_keys("run-1", "7-0"), rollout_keys("run-2", "7-0")]
+
+
+@pytest.mark.parametrize(
+    ("run", "rollout"),
+    [({NEMO_RUN_ID: "run-1"}, {}), ({}, {NEMO_GYM_ROLLOUT_ID: "7-0"}), ({}, {})],
+    ids=["no rollout id", "no run id", "neither"],
+)
+def test_spans_without_a_whole_rollout_key_are_grouped_by_trace(joined, run, rollout):
+    first, second = new_trace_id(), new_trace_id()
+    (line,) = joined(
+        traces(
+            *(
+                from_resource({SERVICE_NAME: "nemo-gym/swe_agent", **run}, span(name, rollout, trace_id=trace))
+                for name in (SPAN_GYM_SANDBOX_START, SPAN_GYM_SANDBOX_STOP)
+                for trace in (first, second)
+            )
+        )
+    )
+    assert [keys for keys, _ in line] == [
+        {**run, **rollout, SANDGAUGE_TRACE_GROUP: first},
+        {**run, **rollout, SANDGAUGE_TRACE_GROUP: second},
+    ]
+    assert [[one["name"] for one in group] for _, group in line] == [
+        [SPAN_GYM_SANDBOX_START, SPAN_GYM_SANDBOX_STOP]
+    ] * 2
+
+
+def test_stock_gym_gives_two_groups_of_one_trace(joined):
+    (line,) = joined(captured("rollout"))
+    groups = {
+        (keys[NEMO_RUN_ID], keys.get(NEMO_GYM_ROLLOUT_ID), *{attributes(one)[OTEL_TRACE_ID] for one in group}): Counter(
+            one["name"] for one in group
+        )
+        for keys, group in line
+    }
+    lifecycle = Counter({SPAN_GYM_SANDBOX_START: 3, SPAN_GYM_SANDBOX_STOP: 3})
+    first, second = "a0dbbaa61ad7dec834ada52e0a8d74ff", "530ba55966869c1fb7437d262c4af269"
+    assert groups == {
+        ("run-abc123", None, first): lifecycle,
+        ("run-abc123", "7-0", first): Counter({SPAN_GYM_ROLLOUT: 1}),
+        ("run-abc123", None, second): lifecycle,
+        ("run-abc123", "7-1", second): Counter({SPAN_GYM_ROLLOUT: 1}),
+    }
+    assert len(line) == len(groups)
+
+
+def test_only_sandbox_and_rollout_spans_are_joined(joined):
+    names = [SPAN_GYM_SANDBOX_START, SPAN_GYM_SANDBOX_EXEC, "gym.verify", "HTTP POST", "gym.rollouts", "gym.sandboxes"]
+    (line,) = joined(traces(from_resource(GYM, *(span(name) for name in names))))
+    kept = chain.from_iterable(group for _, group in line)
+    assert [one["name"] for one in kept] == [SPAN_GYM_SANDBOX_START, SPAN_GYM_SANDBOX_EXEC]
+
+
+def test_lines_are_written_while_it_runs_and_later_spans_follow_in_later_lines(tmp_path):
+    with collector(tmp_path, JOINED, settings={"JOIN_WINDOW": "50ms"}) as running:
+        for count in (1, 2):
+            send(running, traces(from_resource(GYM, span(SPAN_GYM_ROLLOUT, {NEMO_GYM_ROLLOUT_ID: "7-0"}))))
+            wait_until(
+                lambda count=count: running.joined_file.exists() and len(lines(running)) == count,
+                timeout_s=10,
+                what=f"{count} joined lines",
+            )
+        assert [[keys for keys, _ in line] for line in lines(running)] == [[rollout_keys("run-1", "7-0")]] * 2
