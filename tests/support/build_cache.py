@@ -3,11 +3,13 @@
 import contextlib
 import fcntl
 import hashlib
+import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 REPOSITORY = Path(__file__).parents[2]
-CACHE = REPOSITORY / "_build"
+# The same place, moved by the same variable, as what collector-config/build.sh keeps.
+CACHE = Path(os.environ.get("SANDGAUGE_CACHE") or REPOSITORY / "_build")
 
 
 def fingerprint(parts: Iterable[bytes]) -> str:
@@ -21,7 +23,7 @@ def fingerprint(parts: Iterable[bytes]) -> str:
 @contextlib.contextmanager
 def building(name: str) -> Iterator[Path]:
     """Hold the lock on one entry of the cache, so that two test runs never build it at the same time."""
-    CACHE.mkdir(exist_ok=True)
+    CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield CACHE / name
