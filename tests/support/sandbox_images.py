@@ -27,7 +27,7 @@ def import_sandbox_images(daemon: DockerDaemon) -> None:
     links = {f"bin/{applet}": "busybox" for applet in APPLETS}
     daemon.import_image(SANDBOX_IMAGE, archive({"bin/busybox": busybox}, links))
     # The server runs `tail` in this image and copies the two files out of the running container.
-    files = {"bin/busybox": busybox, "execd": execd, "bootstrap.sh": BOOTSTRAP}
+    files: dict[str, bytes | Path] = {"bin/busybox": busybox, "execd": execd, "bootstrap.sh": BOOTSTRAP}
     daemon.import_image(EXECD_IMAGE, archive(files, links))
 
 
