@@ -17,8 +17,8 @@ MAX_DIGITS = 64
 MAX_EXPONENT = 100
 """Bounds on a value: 64 significant digits times 10^-100 to 10^100. Within them no float overflows or underflows."""
 
-MAX_COUNT = 2**63 - 1
-"""Largest count: what a telemetry attribute can carry."""
+MAX_COUNT = 2**53
+"""Largest count: up to here every reader of telemetry keeps integers exact, and a sum of a few fits 64 bits."""
 
 _SHAPE = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
