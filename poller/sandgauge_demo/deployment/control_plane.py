@@ -1,0 +1,169 @@
+"""The lifecycle routes of the simulated server: create, list, get, delete, pause, resume, inspect, endpoints."""
+
+from collections.abc import Mapping
+from json import JSONDecodeError
+from urllib.parse import parse_qsl
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic.alias_generators import to_camel
+
+from sandgauge_demo.deployment import bodies
+from sandgauge_demo.deployment.direct import INGRESS_HEADER, DirectEndpoints
+from sandgauge_demo.deployment.inspect_text import inspect_text
+from sandgauge_demo.deployment.model import Runtime, SandboxState, SimulatedSandbox
+from sandgauge_demo.deployment.registry import SimulatedDeployment, WrongStateError
+from sandgauge_demo.deployment.specs import SandboxSpec
+
+VERSION = "1.1.1"
+
+_DEFAULT_PAGE_SIZE = 20
+_LARGEST_PAGE = 200
+
+
+class _Image(BaseModel):
+    uri: str
+
+
+class _CreateRequest(BaseModel):
+    """What is read of a create call. Requests are not: a pod that the server makes requests what its limits are."""
+
+    model_config = ConfigDict(alias_generator=to_camel)
+
+    image: _Image
+    entrypoint: tuple[str, ...] = Field(min_length=1)
+    resource_limits: Mapping[str, str]
+    timeout: int | None = None
+    metadata: Mapping[str, str] = {}
+    env: Mapping[str, str] = {}
+
+
+class ControlPlane:
+    """Handlers over a deployment. Each expects the sandbox id in `match_info`, and lets UnknownSandboxError through."""
+
+    def __init__(self, deployment: SimulatedDeployment, direct: DirectEndpoints) -> None:
+        self._deployment = deployment
+        self._direct = direct
+
+    async def health(self, _request: web.Request) -> web.Response:
+        """Say that the server is up."""
+        return bodies.json_answer({"status": "healthy"})
+
+    async def version(self, _request: web.Request) -> web.Response:
+        """Say which server this simulates."""
+        return bodies.json_answer({"version": VERSION})
+
+    async def list(self, request: web.Request) -> web.Response:
+        """List sandboxes, newest first, by states (any of them) and metadata (all of it)."""
+        numbers = [
+            _bounded_number(request, "page", 1, None),
+            _bounded_number(request, "pageSize", _DEFAULT_PAGE_SIZE, _LARGEST_PAGE),
+        ]
+        for number in numbers:
+            if isinstance(number, web.Response):
+                return number
+        try:
+            metadata = dict(parse_qsl(request.query.get("metadata", ""), keep_blank_values=True, strict_parsing=True))
+        except ValueError:
+            return bodies.coded_error(400, "INVALID_METADATA_FORMAT", "metadata is not a list of key=value")
+        states = {state.lower() for state in request.query.getall("state", [])}
+        found = [
+            sandbox
+            for sandbox in self._deployment.newest_first()
+            if (not states or sandbox.state.lower() in states) and metadata.items() <= sandbox.metadata.items()
+        ]
+        page, page_size = (number for number in numbers if isinstance(number, int))
+        return bodies.json_answer(bodies.page_json(found, page=page, page_size=page_size))
+
+    async def create(self, request: web.Request) -> web.Response:
+        """Create a sandbox that runs at once."""
+        try:
+            asked = _CreateRequest.model_validate(await request.json())
+        except JSONDecodeError:
+            return bodies.json_answer(
+                {"detail": [{"type": "json_invalid", "loc": ["body"], "msg": "no JSON"}]}, status=422
+            )
+        except ValidationError as error:
+            details = error.errors(include_url=False, include_input=False, include_context=False)
+            located = [{**detail, "loc": ["body", *detail["loc"]]} for detail in details]
+            return bodies.json_answer({"detail": located}, status=422)
+        whole_pod = self._deployment.runtime is not Runtime.DOCKER
+        sandbox = self._deployment.create(
+            SandboxSpec(
+                limits=asked.resource_limits,
+                requests=asked.resource_limits if whole_pod else {},
+                timeout_s=asked.timeout,
+                image=asked.image.uri,
+                entrypoint=asked.entrypoint,
+                metadata=asked.metadata,
+                environment=asked.env,
+            )
+        )
+        shown = bodies.sandbox_json(sandbox)
+        del shown["image"]  # the answer to a create call alone lacks it
+        return bodies.json_answer(shown, status=202)
+
+    async def get(self, request: web.Request) -> web.Response:
+        """Show a sandbox."""
+        return bodies.json_answer(bodies.sandbox_json(self._sandbox(request)))
+
+    async def delete(self, request: web.Request) -> web.Response:
+        """Delete a sandbox; it is gone at once."""
+        self._deployment.delete(self._sandbox(request).id)
+        return web.Response(status=204)
+
+    async def pause(self, request: web.Request) -> web.Response:
+        """Pause a running sandbox."""
+        sandbox = self._sandbox(request)
+        try:
+            self._deployment.pause(sandbox.id)
+        except WrongStateError:
+            return bodies.wrong_state(sandbox.runtime, SandboxState.RUNNING)
+        return web.Response(status=202)
+
+    async def resume(self, request: web.Request) -> web.Response:
+        """Resume a paused sandbox."""
+        sandbox = self._sandbox(request)
+        try:
+            self._deployment.resume(sandbox.id)
+        except WrongStateError:
+            return bodies.wrong_state(sandbox.runtime, SandboxState.PAUSED)
+        return web.Response(status=202)
+
+    async def inspect(self, request: web.Request) -> web.Response:
+        """Show a sandbox's container or pod as text."""
+        sandbox = self._sandbox(request)
+        if not sandbox.has_container:
+            return bodies.not_found(sandbox.runtime, sandbox.id)
+        return web.Response(text=inspect_text(sandbox, self._direct.published_ports(sandbox.id)))
+
+    async def endpoint(self, request: web.Request) -> web.Response:
+        """Say where a sandbox's port is reached: directly, or through this server."""
+        sandbox = self._sandbox(request)
+        port = int(request.match_info["port"])
+        described = self._direct.describe(sandbox, port)
+        if described is None:
+            return bodies.no_address(sandbox.runtime)
+        endpoint, headers = described
+        if request.query.get("use_server_proxy", "").lower() in ("true", "1"):
+            mounted_at = request.path.partition("/sandboxes/")[0]
+            endpoint = f"{request.host}{mounted_at}/sandboxes/{sandbox.id}/proxy/{port}"
+            headers = {name: value for name, value in headers.items() if name != INGRESS_HEADER}
+        return bodies.json_answer(bodies.endpoint_json(endpoint, headers))
+
+    def _sandbox(self, request: web.Request) -> SimulatedSandbox:
+        return self._deployment.get(request.match_info["sandbox_id"])
+
+
+def _bounded_number(request: web.Request, name: str, default: int, most: int | None) -> int | web.Response:
+    """Read a query parameter of at least 1, or return what the server says of a wrong one."""
+    given = request.query.get(name, str(default))
+    try:
+        number = int(given)
+    except ValueError:
+        return bodies.invalid_query(name, given, "int_parsing", "not an integer")
+    if number < 1:
+        return bodies.invalid_query(name, given, "greater_than_equal", "less than 1", {"ge": 1})
+    if most is not None and number > most:
+        return bodies.invalid_query(name, given, "less_than_equal", f"more than {most}", {"le": most})
+    return number

@@ -1,0 +1,31 @@
+"""One listening port on loopback whose number is known at once, before the event loop has served it."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+_BACKLOG = 256
+
+
+class Listener:
+    """A port that is bound when this returns; connections wait in the backlog until the loop accepts them."""
+
+    def __init__(self, protocol_factory: Callable[[], asyncio.Protocol], host: str, port: int = 0) -> None:
+        self._socket = socket.create_server((host, port), backlog=_BACKLOG)
+        self.port: int = self._socket.getsockname()[1]
+        self.address = f"{host}:{self.port}"
+        loop = asyncio.get_running_loop()
+        serving = loop.create_server(protocol_factory, sock=self._socket, backlog=_BACKLOG)
+        self._server = loop.create_task(serving)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether new connections are accepted."""
+        return self._socket.fileno() >= 0
+
+    def close(self) -> None:
+        """Refuse new connections from now on; those that are open stay open. A second call does nothing."""
+        if self._server.done() and not self._server.cancelled():
+            self._server.result().close()
+        self._server.cancel()
+        self._socket.close()
