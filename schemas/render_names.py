@@ -13,7 +13,6 @@ if TYPE_CHECKING:
 _HEADER = '''"""Every telemetry name, once. Generated from schemas/registry by schemas/generate.py; do not edit."""
 
 from enum import StrEnum
-from typing import Final
 '''
 _LINE_LENGTH = 120
 _INDEX_HELPER_ROOT = "nemo.gym.sandbox."
@@ -45,18 +44,18 @@ def constant(name: str) -> str:
 
 
 def _constants(title: str, marker: str, names: Iterable[str]) -> str:
-    lines = [f'{marker}{constant(name)}: Final = "{name}"' for name in names]
+    lines = [f'{marker}{constant(name)} = "{name}"' for name in names]
     return "\n".join([f"# {title}", *lines, ""])
 
 
 def _units(registry: Registry) -> str:
     lines = [f'    METRIC_{constant(name)}: "{registry.metrics[name].unit}",' for name in sorted(registry.metrics)]
-    return "\n".join(["# UCUM unit of each metric", "METRIC_UNITS: Final[dict[str, str]] = {", *lines, "}", ""])
+    return "\n".join(["# UCUM unit of each metric", "METRIC_UNITS = {", *lines, "}", ""])
 
 
 def _service_names(registry: Registry) -> str:
     names = sorted(registry.service_names.items())
-    lines = [f'{constant(entity)}_SERVICE_NAME: Final = "{value}"' for entity, value in names]
+    lines = [f'{constant(entity)}_SERVICE_NAME = "{value}"' for entity, value in names]
     return "\n".join(["# Values of service.name", *lines, ""])
 
 

@@ -13,9 +13,10 @@ _INTRODUCTION = """# Telemetry reference
 
 <!-- Generated from schemas/registry by schemas/generate.py; do not edit. -->
 
-Every span, metric and attribute that Sandgauge emits, reads or lets the Collector add. Four quantities stay apart: *requested* is what the
-rollout declared, *submitted* what the provider client sent, *allocated* what the control plane says is in force, *sampled* what a source
-read. None is ever filled in from another, and a missing one is an absent key, never zero.
+Every span, metric and attribute that Sandgauge emits, reads or lets the Collector add. Four quantities stay apart:
+*requested* is what the rollout declared, *submitted* what the provider client sent, *allocated* what the control
+plane says is in force, *sampled* what a source read. None is ever filled in from another, and a missing one is an
+absent key, never zero.
 """
 
 

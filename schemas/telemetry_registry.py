@@ -1,10 +1,10 @@
 """Load the telemetry registry: semantic-convention YAML in, resolved records out.
 
-The generator and the conformance check of the tests read the contract through this module; nothing that is installed imports it.
-Beside weaver's own keys it reads these annotations:
+The generator and the conformance check of the tests read the contract through this module; nothing that is installed
+imports it. Beside weaver's own keys it reads these annotations:
 
-- `enum`, `members`: the Python enum of an attribute, and its values where the attribute's type cannot hold them (lists, and labels
-  whose values differ from metric to metric); `extends` adds the members of another enum.
+- `enum`, `members`: the Python enum of an attribute, and its values where the attribute's type cannot hold them
+  (lists, and labels whose values differ from metric to metric); `extends` adds the members of another enum.
 - `values`, `open`: the values that one span or metric allows of a wider enum; `open: true` allows any.
 - `suffixes`: the exact keys behind an indexed prefix `<prefix>.<i>.`, with their types.
 - `required_when`, `only_when`: values of other attributes on which presence depends.
