@@ -94,7 +94,7 @@ SPANS = {
     | below(SANDBOX, {"scope": "string", "sample_interval_s": "double"})
     | {"error.type": "string"},
     "gym.sandbox.stop": JOINED_BY,
-    "gym.sandbox.exec": JOINED_BY | {f"{SANDBOX}return_code": "int"},
+    "gym.sandbox.exec": JOINED_BY | below(SANDBOX, {"return_code": "int", "error_type": "string"}),
     "gym.rollout": {RUN: "string", ROLLOUT: "string", "nemo.gym.server.name": "string"},
     "gym.sandbox.resource.allocation": JOINED_BY | READING | ALLOCATION,
     "gym.sandbox.resource.sample": JOINED_BY | READING | SAMPLE,
