@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import Any
 
 import requests
+
 from sandgauge_demo.deployment import (
     DeploymentSettings,
     Fault,
@@ -159,11 +160,10 @@ class OsbProcess:
             text=True,
         )
         assert self._process.stdout is not None
-        url = self._process.stdout.readline().strip()
-        if not url:
-            raise RuntimeError(f"the simulated deployment ended with {self._process.wait(_TIMEOUT_S)}")
+        self.osb = SimulatedOsb(self._process.stdout.readline().strip(), api_key)
         self.pid = self._process.pid
-        self.osb = SimulatedOsb(url, api_key)
+        if not self.osb.url:
+            raise RuntimeError(f"the simulated deployment ended with {self._ended()}")
 
     def stop(self) -> int:
         """Ask it to end, as Ctrl-C does, and return its exit code."""

@@ -15,7 +15,7 @@ from sandgauge_demo.deployment.registry import SimulatedDeployment
 INGRESS_HEADER = "OpenSandbox-Ingress-To"
 SECURE_ACCESS_HEADER = "OpenSandbox-Secure-Access"
 
-_SHUTDOWN_TIMEOUT_S = 1.0
+_SHUTDOWN_TIMEOUT_S = 0.1
 
 
 class EndpointForm(StrEnum):

@@ -3,10 +3,9 @@
 import json
 import math
 
-from sandgauge_schemas.quantity import Quantity
-
 from sandgauge_demo.deployment.model import ExecdKind, SimulatedNode, SimulatedSandbox
 from sandgauge_demo.deployment.usage import amount, usage_at
+from sandgauge_schemas.quantity import Quantity
 
 ACCESS_TOKEN_VARIABLE = "EXECD_ACCESS_TOKEN"  # noqa: S105 - the variable's name
 ACCESS_TOKEN_HEADER = "X-EXECD-ACCESS-TOKEN"  # noqa: S105 - the header's name

@@ -8,10 +8,9 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from sandgauge_schemas.quantity import Quantity
-
 from sandgauge_demo.deployment.model import EXECD_PORT, Component, Quantities, Runtime, SandboxState, SimulatedSandbox
 from sandgauge_demo.deployment.usage import amount
+from sandgauge_schemas.quantity import Quantity
 
 NAMESPACE = "opensandbox"
 

@@ -27,7 +27,7 @@ API_KEY_HEADER = "OPEN-SANDBOX-API-KEY"
 _PROXIED_METHODS = ("GET", "PUT", "POST", "PATCH", "DELETE")
 _OPEN_ROUTES = (Route.HEALTH, Route.VERSION)
 _HANG_S = 180.0
-_SHUTDOWN_TIMEOUT_S = 1.0
+_SHUTDOWN_TIMEOUT_S = 0.1
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
