@@ -1,5 +1,56 @@
 """The configuration: one YAML file, checked as a whole before anything starts."""
 
-from .urls import scope_identity
+from sandgauge_poller.config.errors import ConfigError, ConfigErrors, ConfigWarning, render
+from sandgauge_poller.config.loading import load_config
+from sandgauge_poller.config.locate import find_config, smallest_config
+from sandgauge_poller.config.model import (
+    Allocation,
+    Auth,
+    ClientTls,
+    Config,
+    Deployment,
+    Export,
+    Ingest,
+    Logs,
+    MetricIds,
+    RetryOnFailure,
+    Sampling,
+    SendingQueue,
+    ServerTls,
+    State,
+    Status,
+    Tracking,
+)
+from sandgauge_poller.config.units import format_duration
+from sandgauge_poller.config.urls import ListenAddress, scope_identity
+from sandgauge_poller.config.values import ProxyUse
 
-__all__ = ["scope_identity"]
+__all__ = [
+    "Allocation",
+    "Auth",
+    "ClientTls",
+    "Config",
+    "ConfigError",
+    "ConfigErrors",
+    "ConfigWarning",
+    "Deployment",
+    "Export",
+    "Ingest",
+    "ListenAddress",
+    "Logs",
+    "MetricIds",
+    "ProxyUse",
+    "RetryOnFailure",
+    "Sampling",
+    "SendingQueue",
+    "ServerTls",
+    "State",
+    "Status",
+    "Tracking",
+    "find_config",
+    "format_duration",
+    "load_config",
+    "render",
+    "scope_identity",
+    "smallest_config",
+]

@@ -7,7 +7,7 @@ KeyPath = tuple[str | int, ...]
 """Way to a key from the top of the file: names of keys and positions in lists."""
 
 
-class Refusal(ValueError):
+class InvalidValueError(ValueError):
     """Why a value cannot stand, and what to write instead; neither text may quote the value, which may be a secret.
 
     `below` leads from the checked section to the key that is meant.
@@ -22,7 +22,7 @@ class Refusal(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A refusal at a place that has no line yet."""
+    """What is wrong or odd at a place whose line is not looked up yet."""
 
     path: KeyPath
     reason: str
@@ -57,7 +57,7 @@ class ConfigWarning(Finding):
     __slots__ = ()
 
 
-class ConfigErrors(Exception):  # noqa: N818: it holds many, and its plural name says so
+class ConfigErrors(Exception):  # noqa: N818  # it holds many errors, and its name says so
     """Every fault of one configuration, in the order of the file."""
 
     def __init__(self, errors: Iterable[ConfigError]) -> None:

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
-from .errors import Refusal
+from sandgauge_poller.config.errors import InvalidValueError
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _LARGEST_PORT = 65535
@@ -45,14 +45,14 @@ def parse_control_plane(text: str) -> str:
     """Return the URL of a control plane in the form of `scope_identity`, to which `/v1/…` is added.
 
     Raises:
-        Refusal: `text` is no HTTP URL, or holds more than an address.
+        InvalidValueError: `text` is no HTTP URL, or holds more than an address.
 
     """
     example = "http://127.0.0.1:8080"
     _check_http_url(text, example, "leave it out and write the key as api_key")
     identity = scope_identity(text)
     if identity is None:
-        raise Refusal("is not a URL", f"write it as {example}")
+        raise InvalidValueError("is not a URL", f"write it as {example}")
     return identity
 
 
@@ -60,36 +60,38 @@ def parse_collector(text: str) -> str:
     """Return the base URL of an OTLP/HTTP receiver without trailing slash, to which `/v1/traces` is added.
 
     Raises:
-        Refusal: `text` is no HTTP URL, or holds more than an address.
+        InvalidValueError: `text` is no HTTP URL, or holds more than an address.
 
     """
     parts = _check_http_url(text, "http://127.0.0.1:4318", "leave it out and write it under headers")
     base = text.rstrip("/")
     if parts.path.rstrip("/").endswith(("/v1/traces", "/v1/metrics")):
-        raise Refusal("ends in the path of one signal", "leave off /v1/traces or /v1/metrics: it is added to the URL")
+        raise InvalidValueError(
+            "ends in the path of one signal", "leave off /v1/traces or /v1/metrics: it is added to the URL"
+        )
     return base
 
 
 def _check_http_url(text: str, example: str, secret_cure: str) -> SplitResult:
     if not text:
-        raise Refusal("is empty", f"write a URL such as {example}")
+        raise InvalidValueError("is empty", f"write a URL such as {example}")
     if _BLANK_OR_CONTROL.search(text):
-        raise Refusal("holds a blank or a line break", f"write the URL alone, such as {example}")
+        raise InvalidValueError("holds a blank or a line break", f"write the URL alone, such as {example}")
     if "://" not in text:
-        raise Refusal("has no scheme", f"start it with http:// or https://, such as {example}")
+        raise InvalidValueError("has no scheme", f"start it with http:// or https://, such as {example}")
     try:
         parts = urlsplit(text)
         host, _ = parts.hostname, parts.port
     except ValueError:
-        raise Refusal("has no valid host and port", f"write it as {example}") from None
+        raise InvalidValueError("has no valid host and port", f"write it as {example}") from None
     if parts.scheme not in _DEFAULT_PORTS:
-        raise Refusal("is neither http nor https", f"write it as {example}")
+        raise InvalidValueError("is neither http nor https", f"write it as {example}")
     if not host:
-        raise Refusal("has no host", f"write it as {example}")
+        raise InvalidValueError("has no host", f"write it as {example}")
     if parts.username is not None or parts.password is not None:
-        raise Refusal("holds user information", secret_cure)
+        raise InvalidValueError("holds user information", secret_cure)
     if "?" in text or "#" in text:
-        raise Refusal("holds a query or a fragment", f"write the address alone, such as {example}")
+        raise InvalidValueError("holds a query or a fragment", f"write the address alone, such as {example}")
     return parts
 
 
@@ -125,22 +127,22 @@ def parse_listen_address(text: str) -> ListenAddress:
     """Return host and port of `127.0.0.1:4319`, `[::1]:4319` or `localhost:4319`.
 
     Raises:
-        Refusal: `text` is not an address to listen on.
+        InvalidValueError: `text` is not an address to listen on.
 
     """
     cure = "write host:port, such as 127.0.0.1:4319, or 0.0.0.0:4319 for every address"
     if "://" in text:
-        raise Refusal("is a URL", cure)
+        raise InvalidValueError("is a URL", cure)
     match = _LISTEN.fullmatch(text)
     if match is None:
-        raise Refusal("is not host:port", cure)
+        raise InvalidValueError("is not host:port", cure)
     host, port = match["six"] or match["host"], int(match["port"])
     if port > _LARGEST_PORT:
-        raise Refusal("has a port above 65535", cure)
+        raise InvalidValueError("has a port above 65535", cure)
     if match["six"] is None and not _HOST_LABELS.fullmatch(host):
-        raise Refusal("has no valid host", cure)
+        raise InvalidValueError("has no valid host", cure)
     if match["six"] is not None and _ip_address(host) is None:
-        raise Refusal("has no valid IPv6 address", cure)
+        raise InvalidValueError("has no valid IPv6 address", cure)
     return ListenAddress(host.lower(), port)
 
 
@@ -158,20 +160,20 @@ def _ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | No
 
 
 def parse_host_rule(text: str) -> str:
-    """Return an allowed host in small letters: a suffix such as `sandboxes.example.com`, or a CIDR such as `10.0.0.0/8`.
+    """Return an allowed host in small letters: a suffix such as `pods.example.com`, or a CIDR such as `10.0.0.0/8`.
 
     Raises:
-        Refusal: `text` is neither.
+        InvalidValueError: `text` is neither.
 
     """
     cure = "write a suffix such as sandboxes.example.com, or a network such as 10.0.0.0/8"
     if "://" in text:
-        raise Refusal("is a URL", cure)
+        raise InvalidValueError("is a URL", cure)
     if "/" in text or _ip_address(text) is not None:
         return _parse_network(text, cure)
     suffix = text.lower().removeprefix(".")
     if not _HOST_LABELS.fullmatch(suffix):
-        raise Refusal("is neither a host suffix nor a network", cure)
+        raise InvalidValueError("is neither a host suffix nor a network", cure)
     return suffix
 
 
@@ -179,4 +181,4 @@ def _parse_network(text: str, cure: str) -> str:
     try:
         return str(ipaddress.ip_network(text))
     except ValueError:
-        raise Refusal("is not a network, or has bits set beyond its prefix", cure) from None
+        raise InvalidValueError("is not a network, or has bits set beyond its prefix", cure) from None

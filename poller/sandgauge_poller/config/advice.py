@@ -1,0 +1,32 @@
+"""What is odd in a configuration, though not wrong."""
+
+from collections.abc import Iterator
+from urllib.parse import urlsplit
+
+from sandgauge_poller.config.errors import Fault
+from sandgauge_poller.config.model import Config
+
+_OTLP_GRPC_PORT = 4317
+_EXECD_MEASURES_S = 1.0
+
+
+def advise(config: Config) -> Iterator[Fault]:
+    """Yield what people meant otherwise more often than not."""
+    if urlsplit(config.export.endpoint).port == _OTLP_GRPC_PORT:
+        reason = "has port 4317, where Collectors take gRPC"
+        yield Fault(("export", "endpoint"), reason, "name the port of OTLP over HTTP, most often 4318")
+    if not config.export.traces:
+        yield Fault(("export", "traces"), "is false, so nothing is read", "set it to true to read sandboxes")
+    # execd's answer takes a second, because it measures CPU over one.
+    if config.sampling.collection_interval and config.sampling.timeout <= _EXECD_MEASURES_S:
+        reason = "is no longer than a reading takes, so every reading will fail"
+        yield Fault(("sampling", "timeout"), reason, "write 2s or more")
+    if config.export.tls.insecure_skip_verify:
+        yield _unverified(("export", "tls", "insecure_skip_verify"))
+    for index, deployment in enumerate(config.deployments):
+        if deployment.tls.insecure_skip_verify:
+            yield _unverified(("deployments", index, "tls", "insecure_skip_verify"))
+
+
+def _unverified(path: tuple[str | int, ...]) -> Fault:
+    return Fault(path, "is true, so anyone on the way can pose as the server", "name its authority in ca_file instead")

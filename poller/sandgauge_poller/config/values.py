@@ -1,0 +1,122 @@
+"""Types of single values: text of the file in, checked value out. Python callers may give the value itself."""
+
+import os
+import re
+from collections.abc import Callable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, SecretStr
+
+from sandgauge_poller.config.errors import InvalidValueError
+from sandgauge_poller.config.units import parse_duration, parse_size
+from sandgauge_poller.config.urls import (
+    ListenAddress,
+    parse_collector,
+    parse_control_plane,
+    parse_host_rule,
+    parse_listen_address,
+)
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+_HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]{1,128}")
+
+
+class ProxyUse(StrEnum):
+    """How readings reach a sandbox's daemon."""
+
+    AUTO = "auto"
+    ALWAYS = "true"
+    NEVER = "false"
+
+
+def _from_text(parse: Callable[[str], object]) -> BeforeValidator:
+    return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
+
+
+def _proxy_use(value: object) -> object:
+    return str(value).lower() if isinstance(value, (str, bool)) else value
+
+
+def _name(text: str) -> str:
+    if not _NAME.fullmatch(text):
+        raise InvalidValueError(
+            "is not a name", "write letters, digits, `.`, `_`, `-`, at most 128, a letter or digit first"
+        )
+    return text
+
+
+def _header_name(text: str) -> str:
+    if not _HEADER_NAME.fullmatch(text):
+        raise InvalidValueError(
+            "holds a header whose name is not one", "write names such as authorization, a colon and a blank"
+        )
+    return text
+
+
+def _sendable(secret: SecretStr) -> SecretStr:
+    """Refuse what no HTTP header can carry: it would fail at each request instead of here, once."""
+    text = secret.get_secret_value()
+    if text != text.strip():
+        raise InvalidValueError(
+            "starts or ends with a blank or a line break", "remove it: files often end with a line break"
+        )
+    if not all(character.isprintable() or character == "\t" for character in text):
+        raise InvalidValueError("holds a control character", "write it in one line")
+    try:
+        text.encode("latin-1")
+    except UnicodeEncodeError:
+        raise InvalidValueError("holds characters that no HTTP header carries", "write it in ASCII") from None
+    return secret
+
+
+def _path(text: str) -> Path:
+    if not text or "\0" in text:
+        raise InvalidValueError("is not a path", "write a path, such as ./sandgauge-state")
+    return Path(text)
+
+
+def _file(text: str) -> Path | None:
+    if not text:
+        return None
+    path = _path(text)
+    # Path.is_file raises where a folder on the way may not be entered; this answers False.
+    if not os.path.isfile(path):  # noqa: PTH113  # see above
+        raise InvalidValueError(
+            "names no file", "name an existing file in PEM form; relative paths start at the working directory"
+        )
+    if not os.access(path, os.R_OK):
+        raise InvalidValueError("names a file that may not be read", "let the poller's user read it")
+    return path
+
+
+def _not_built(entries: tuple[Any, ...]) -> tuple[Any, ...]:
+    if entries:
+        raise InvalidValueError("is not available in this version", "write `usage: []`, or leave it out")
+    return entries
+
+
+def _execd_on(value: bool) -> bool:
+    if not value:
+        raise InvalidValueError("cannot be false in this version", "write `execd: true`, or leave it out")
+    return value
+
+
+Name = Annotated[str, AfterValidator(_name)]
+Duration = Annotated[float, _from_text(parse_duration), Field(ge=0, allow_inf_nan=False)]
+"""Seconds."""
+PositiveDuration = Annotated[Duration, Field(gt=0)]
+Size = Annotated[int, _from_text(parse_size), Field(gt=0)]
+"""Bytes."""
+ControlPlaneUrl = Annotated[str, AfterValidator(parse_control_plane)]
+CollectorUrl = Annotated[str, AfterValidator(parse_collector)]
+HostRule = Annotated[str, AfterValidator(parse_host_rule)]
+Listen = Annotated[InstanceOf[ListenAddress], _from_text(parse_listen_address)]
+Secret = Annotated[SecretStr, AfterValidator(_sendable)]
+HeaderName = Annotated[str, AfterValidator(_header_name)]
+Folder = Annotated[Path, _from_text(_path)]
+OptionalFile = Annotated[Path | None, _from_text(_file)]
+ServerProxy = Annotated[ProxyUse, BeforeValidator(_proxy_use)]
+ExecdSwitch = Annotated[bool, AfterValidator(_execd_on)]
+UsageSources = Annotated[tuple[Any, ...], AfterValidator(_not_built)]
