@@ -2,6 +2,7 @@ import hashlib
 from pathlib import Path
 
 import pytest
+
 from sandgauge_demo.collector import (
     BASE,
     JOINED,
