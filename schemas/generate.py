@@ -1,7 +1,7 @@
 """Write what is derived from the telemetry registry: the Python names and the reference page.
 
 `python schemas/generate.py` writes both; with `--check` it writes nothing and exits 1 when one is stale.
-"""  # noqa: INP001 (a script beside the package)
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Render the registry as the Python module of names."""  # noqa: INP001 (a module beside the package)
+"""Render the registry as the Python module of names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Render the registry as a reference page."""  # noqa: INP001 (a module beside the package)
+"""Render the registry as a reference page."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ imports it. Beside weaver's own keys it reads these annotations:
 - `whole_or_absent`: attributes that come together or not at all.
 - `vocabularies`, `families`: word lists that end keys, and the prefixes that they follow.
 - `service_name`: the value of `service.name` of an entity.
-"""  # noqa: INP001 (a module beside the package)
+"""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
+
 from support.otlp_sink import OtlpSink
 
 MakeSink = Callable[..., OtlpSink]

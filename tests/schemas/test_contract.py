@@ -1,6 +1,7 @@
 """The telemetry contract once more, by hand: what users of the telemetry may rely on, with types and units."""
 
 import pytest
+
 from telemetry_registry import Usage, load_registry
 
 REGISTRY = load_registry()

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from sandgauge_schemas import names
 from telemetry_registry import REGISTRY_DIRECTORY, RegistryError, load_registry, read_groups
 

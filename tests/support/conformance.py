@@ -22,9 +22,9 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import (
 )
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
-from telemetry_registry import Attribute, MetricGroup, Registry, Usage, load_registry
 
 from support.otlp_proto import plain_attributes, plain_value
+from telemetry_registry import Attribute, MetricGroup, Registry, Usage, load_registry
 
 _TYPES_ONLY_SCOPES = ("nemo.lens.helpers", "sandgauge.joined")
 _TYPES = {"string_value": "string", "int_value": "int", "double_value": "double", "bool_value": "boolean"}
