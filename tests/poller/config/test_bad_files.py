@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+
 from sandgauge_poller.config import ConfigErrors, load_config, render
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "config"

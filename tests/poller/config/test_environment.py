@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandgauge_poller.config import load_config
 from sandgauge_poller.config.environment import expand, is_switched_off
 from sandgauge_poller.config.errors import InvalidValueError

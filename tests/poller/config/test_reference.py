@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import get_args
 
 import yaml
+
 from sandgauge_poller.config import Config, Deployment, load_config
 from sandgauge_poller.config.explain import known_keys
 

@@ -7,6 +7,7 @@ import pytest
 import yaml
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandgauge_poller.config import Config, ConfigErrors, load_config
 
 SECRET = "hunter2hunter2"

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandgauge_poller.config import ConfigErrors, format_duration, load_config
 from sandgauge_poller.config.errors import InvalidValueError
 from sandgauge_poller.config.units import parse_duration, parse_size

@@ -5,6 +5,7 @@ import contextlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandgauge_poller.config import ListenAddress, scope_identity
 from sandgauge_poller.config.errors import InvalidValueError
 from sandgauge_poller.config.urls import parse_control_plane, parse_host_rule, parse_listen_address
