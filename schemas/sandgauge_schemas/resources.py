@@ -2,11 +2,12 @@
 
 import math
 from dataclasses import dataclass, fields
-from typing import Self, TypeVar
+from typing import ClassVar, Self, TypeVar
 
 from sandgauge_schemas.attributes import Attributes, AttributeValue, number, text, whole
+from sandgauge_schemas.names import Resource
 
-RESOURCE_KEYS = ("cpu", "memory_mib", "disk_gib", "gpu", "gpu_type")
+RESOURCE_KEYS = tuple(Resource)
 """Key suffixes, in the contract's order."""
 
 
@@ -18,6 +19,9 @@ class SandboxResourceAmounts:
     `gpu_type` a selector.
     """
 
+    _doubles: ClassVar[frozenset[Resource]] = frozenset({Resource.CPU, Resource.MEMORY_MIB, Resource.DISK_GIB})
+    """Amounts that may have a fraction, and so are doubles on the wire."""
+
     cpu: float | None = None
     memory_mib: float | None = None
     disk_gib: float | None = None
@@ -28,12 +32,12 @@ class SandboxResourceAmounts:
         return any(getattr(self, key) is not None for key in RESOURCE_KEYS)
 
     def to_attributes(self, prefix: str) -> dict[str, AttributeValue]:
-        """Return `<prefix>.<resource>` for each amount that is known; cpu always as a double."""
+        """Return `<prefix>.<resource>` for each amount that is known."""
         attributes: dict[str, AttributeValue] = {}
         for key in RESOURCE_KEYS:
             value = getattr(self, key)
             if value is not None:
-                attributes[f"{prefix}.{key}"] = float(value) if key == "cpu" else value
+                attributes[f"{prefix}.{key}"] = float(value) if key in self._doubles else value
         return attributes
 
     @classmethod
@@ -55,8 +59,22 @@ class SandboxResources(SandboxResourceAmounts):
     Raises TypeError for a value of the wrong type and ValueError for one that is negative or not finite.
     """
 
+    _doubles: ClassVar[frozenset[Resource]] = frozenset({Resource.CPU})
+
     memory_mib: int | None = None
     disk_gib: int | None = None
+
+    @classmethod
+    def from_attributes(cls, attributes: Attributes, prefix: str) -> Self:
+        """Read `<prefix>.<resource>`; memory or disk with a fraction is no declared shape, and absent."""
+        observed = SandboxResourceAmounts.from_attributes(attributes, prefix)
+        return cls(
+            cpu=observed.cpu,
+            memory_mib=_declared(observed.memory_mib),
+            disk_gib=_declared(observed.disk_gib),
+            gpu=observed.gpu,
+            gpu_type=observed.gpu_type,
+        )
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -80,3 +98,7 @@ _Amount = TypeVar("_Amount", int, float)
 
 def _positive(value: _Amount | None) -> _Amount | None:
     return value if value is not None and value >= 0 else None
+
+
+def _declared(value: float | None) -> int | None:
+    return int(value) if value is not None and value == int(value) else None

@@ -10,6 +10,7 @@ from time import process_time
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+
 from sandgauge_schemas.quantity import MAX_COUNT, Quantity, QuantityError, parse_quantity
 
 ANSWERS = json.loads((Path(__file__).parents[1] / "fixtures/quantity/api-server-answers.json").read_text())

@@ -1,6 +1,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandgauge_schemas.names import AllocationNote
 from sandgauge_schemas.resource_names import VOCABULARY, read_amounts
 from sandgauge_schemas.resources import RESOURCE_KEYS, SandboxResourceAmounts

@@ -93,6 +93,9 @@ class Provider(Protocol):
     async def read_status(self, sandbox_id: str) -> StatusReading:
         """Ask the control plane in what state the sandbox is."""
 
+    def read_slots(self) -> int | None:
+        """Return how many daemon readings this deployment carries at once; None where there is no such bound."""
+
     def forget(self, sandbox_id: str) -> None:
         """Let go of what is kept for a sandbox that has ended (endpoint, connection)."""
 

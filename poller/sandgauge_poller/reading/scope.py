@@ -8,10 +8,9 @@ sandbox's would mislead whoever sizes sandboxes by them.
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
+from sandgauge_poller.tracking.progress import ScopeDecision
 from sandgauge_schemas.names import ResourceSource, SampleScope, ScopeEvidence
 from sandgauge_schemas.records import ComponentAllocation
-
-from sandgauge_poller.tracking.progress import ScopeDecision
 
 CONSTANT_ZEROS = 5
 """Readings in a row with exactly 0 % that show a daemon which cannot see CPU use (gVisor), and no idle sandbox."""

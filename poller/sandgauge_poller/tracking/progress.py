@@ -65,13 +65,15 @@ class Progress:
     """Everything that must survive a restart beside the events; times are ns since the epoch on the poller's clock."""
 
     allocation: Allocation | None = None
-    """The last allocation known; kept while later reads fail."""
+    """The last quantities known; kept while later reads fail."""
+    recorded_allocation: Allocation | None = None
+    """What the last allocation record said, its placement included; None before the first."""
     allocation_status: ReadingStatus | None = None
-    """Status of the last allocation record; None before the first."""
-    allocation_answered: bool = False
-    """Whether the control plane has ever given quantities."""
+    """Status of the last allocation record."""
     readings: int = 0
     missed: int = 0
+    failed_in_a_row_ns: list[int] = field(default_factory=list)
+    """When the failed readings since the last good one began; the latest few."""
     first_reading_ns: int | None = None
     last_reading_ns: int | None = None
     statistics: dict[str, RunningStatistics] = field(default_factory=dict)

@@ -1,22 +1,17 @@
 """The way of an event: into the store, then into the active set; its sender is answered in between."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from sandgauge_poller.ingest.events import LifecycleEvent, StartEvent
 from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
+from sandgauge_poller.tracking.bounded import BoundedDict
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.store import EventKind, EventRow
+from sandgauge_schemas.names import SpanOutcome
 
-
-@dataclass(frozen=True, slots=True)
-class Accepted:
-    """What became of a request's events."""
-
-    accepted: int
-    repeated: int
-    over_capacity: int
+_RECENTLY_DONE = 10_000
+"""Sandboxes remembered in memory as done with; the store remembers them longer."""
 
 
 class Tracker:
@@ -26,6 +21,7 @@ class Tracker:
         self._database = database
         self._active = active
         self._on_change = on_change
+        self._done: BoundedDict[SandboxKey, bool] = BoundedDict(_RECENTLY_DONE)
 
     async def restore(self) -> int:
         """Fold the stored events again and return how many sandboxes are back."""
@@ -40,20 +36,27 @@ class Tracker:
             self._on_change(Change(ChangeKind.RESTORED, sandbox))
         return len(self._active)
 
-    async def accept(self, events: Sequence[LifecycleEvent]) -> Accepted:
-        """Store events and fold in what is news; returns only after the commit."""
-        rows, over_capacity = self._admit(events)
-        news = await self._database.write(lambda connection: store.insert_events(connection, rows))
-        for row, is_news in zip(rows, news, strict=True):
-            if is_news:
+    async def commit(self, events: Sequence[LifecycleEvent]) -> list[SpanOutcome]:
+        """Store events, fold in what is news, and say what became of each; returns only after the commit."""
+        rows = self._admit(events)
+        admitted = [row for row in rows if row is not None]
+        news = iter(await self._database.write(lambda connection: store.insert_events(connection, admitted)))
+        outcomes = []
+        for row in rows:
+            if row is None:
+                outcomes.append(SpanOutcome.REJECTED)
+            elif next(news) and not self._is_done(row):
+                outcomes.append(SpanOutcome.ACCEPTED)
                 for change in self._active.apply(row.event):
                     self._on_change(change)
-        accepted = sum(news)
-        return Accepted(accepted, len(rows) - accepted, over_capacity)
+            else:
+                outcomes.append(SpanOutcome.REPEATED)
+        return outcomes
 
     async def finish(self, sandbox: Tracked, now_ns: int) -> None:
         """Let go of a sandbox that is done with."""
         self._active.discard(sandbox)
+        self._done[sandbox.key] = True
         await self._database.write(lambda connection: store.finish(connection, sandbox.key, now_ns))
 
     async def prune(self, before_ns: int, most_rows: int) -> None:
@@ -66,17 +69,20 @@ class Tracker:
                 needed.add((EventKind.REQUEST, start.record.keys.request_id or ""))
         await self._database.write(lambda connection: store.prune(connection, before_ns, most_rows, needed))
 
-    def _admit(self, events: Sequence[LifecycleEvent]) -> tuple[list[EventRow], int]:
-        rows: list[EventRow] = []
+    def _admit(self, events: Sequence[LifecycleEvent]) -> list[EventRow | None]:
+        """Return the rows to store; None for the start of a sandbox beyond the capacity."""
+        rows: list[EventRow | None] = []
         newcomers: set[SandboxKey] = set()
-        over_capacity = 0
         for event in events:
             key = self._active.key_of(event)
             if isinstance(event, StartEvent) and key is not None and self._active.get(key) is None:
-                newcomers.add(key)
-                if len(self._active) + len(newcomers) > self._active.capacity:
-                    newcomers.discard(key)
-                    over_capacity += 1
+                if key not in newcomers and len(self._active) + len(newcomers) >= self._active.capacity:
+                    rows.append(None)
                     continue
+                newcomers.add(key)
             rows.append(EventRow(event, key))
-        return rows, over_capacity
+        return rows
+
+    def _is_done(self, row: EventRow) -> bool:
+        """Whether the sandbox was finished while its event was on its way to the store."""
+        return row.key is not None and self._done.get(row.key) is not None

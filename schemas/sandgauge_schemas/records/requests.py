@@ -6,7 +6,7 @@ from typing import Self
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import Attributes, AttributeValue, flag, number, text, whole
 from sandgauge_schemas.records.keys import JoinKeys, double, indexed, present
-from sandgauge_schemas.resources import SandboxResourceAmounts
+from sandgauge_schemas.resources import SandboxResourceAmounts, SandboxResources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,7 +14,7 @@ class Sidecar:
     """A container that a framework declares inside one sandbox, beside the main shape."""
 
     name: str | None
-    resources: SandboxResourceAmounts
+    resources: SandboxResources
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,7 +23,7 @@ class RequestRecord:
 
     keys: JoinKeys
     count: int = 1
-    requested: SandboxResourceAmounts = SandboxResourceAmounts()
+    requested: SandboxResources = SandboxResources()
     sidecars: tuple[Sidecar, ...] = ()
     collection_id: str | None = None
     service_name: str | None = None
@@ -51,12 +51,12 @@ class RequestRecord:
         """Read a request span's attributes."""
         sidecars = []
         for index in range(indexed(attributes, names.NEMO_GYM_SANDBOX_REQUESTED_SIDECAR_COUNT)):
-            resources = SandboxResourceAmounts.from_attributes(attributes, names.requested_sidecar_prefix(index))
+            resources = SandboxResources.from_attributes(attributes, names.requested_sidecar_prefix(index))
             sidecars.append(Sidecar(name=text(attributes, names.requested_sidecar_name(index)), resources=resources))
         return cls(
             keys=JoinKeys.from_attributes(attributes),
             count=max(1, whole(attributes, names.NEMO_GYM_SANDBOX_REQUESTED_COUNT) or 1),
-            requested=SandboxResourceAmounts.from_attributes(attributes, names.PREFIX_NEMO_GYM_SANDBOX_REQUESTED),
+            requested=SandboxResources.from_attributes(attributes, names.PREFIX_NEMO_GYM_SANDBOX_REQUESTED),
             sidecars=tuple(sidecars),
             collection_id=text(attributes, names.NEMO_GYM_SANDBOX_COLLECTION_ID),
             service_name=text(attributes, names.NEMO_GYM_SANDBOX_SERVICE_NAME),

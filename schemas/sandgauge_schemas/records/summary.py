@@ -8,7 +8,7 @@ from sandgauge_schemas.attributes import Attributes, AttributeValue, flag, numbe
 from sandgauge_schemas.records.allocation import Allocation
 from sandgauge_schemas.records.keys import JoinKeys, double, present
 from sandgauge_schemas.records.requests import Submission
-from sandgauge_schemas.resources import SandboxResourceAmounts
+from sandgauge_schemas.resources import SandboxResources
 
 _PREFIX = names.PREFIX_NEMO_GYM_SANDBOX_SUMMARY_CPU_COUNT.removesuffix(".cpu_count")
 SUMMARY_QUANTITIES = ("cpu_used_percentage", "memory_used_mib", "memory_total_mib", "cpu_count")
@@ -55,7 +55,7 @@ class SummaryRecord:
     cpu_scope: str | None = None
     memory_scope: str | None = None
     resets: int = 0
-    requested: SandboxResourceAmounts = SandboxResourceAmounts()
+    requested: SandboxResources = SandboxResources()
     submission: Submission = Submission()
     allocation: Allocation = Allocation()
 
@@ -102,7 +102,7 @@ class SummaryRecord:
             cpu_scope=text(attributes, names.NEMO_GYM_SANDBOX_SUMMARY_CPU_SCOPE),
             memory_scope=text(attributes, names.NEMO_GYM_SANDBOX_SUMMARY_MEMORY_SCOPE),
             resets=whole(attributes, names.NEMO_GYM_SANDBOX_SUMMARY_RESETS) or 0,
-            requested=SandboxResourceAmounts.from_attributes(attributes, names.PREFIX_NEMO_GYM_SANDBOX_REQUESTED),
+            requested=SandboxResources.from_attributes(attributes, names.PREFIX_NEMO_GYM_SANDBOX_REQUESTED),
             submission=Submission.from_attributes(attributes),
             allocation=Allocation.from_attributes(attributes),
         )

@@ -6,6 +6,7 @@ from time import process_time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandgauge_poller.reading.opensandbox.execd import parse_metrics
 from sandgauge_poller.reading.provider import Usage
 from sandgauge_schemas.names import ErrorType

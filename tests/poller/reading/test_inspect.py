@@ -5,6 +5,7 @@ from time import process_time
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandgauge_poller.reading.opensandbox.inspect import InspectResult, parse_inspect
 from sandgauge_schemas.names import ErrorType, ResourceSource
 from sandgauge_schemas.records import ComponentAllocation

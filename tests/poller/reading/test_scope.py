@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from sandgauge_poller.reading.opensandbox.execd import parse_metrics
 from sandgauge_poller.reading.provider import Usage
 from sandgauge_poller.reading.scope import HostTotals, Observation, Scopes, decide_scopes, memory_limit_mib

@@ -7,9 +7,8 @@ and fails the reading, while a field that is missing or null just is not told.
 import json
 from typing import Any
 
-from sandgauge_schemas.names import ErrorType
-
 from sandgauge_poller.reading.provider import Usage
+from sandgauge_schemas.names import ErrorType
 
 _MAX_CPU_COUNT = 2.0**16
 """Far more than the 8,192 CPUs that Linux can address."""

@@ -5,11 +5,10 @@ cut, and some come from the sandbox's user or from the program inside it, so par
 stands where neither of them can write is read.
 """
 
-from sandgauge_schemas.names import ErrorType, ResourceSource
-
 from sandgauge_poller.reading.opensandbox.inspect_docker import parse_docker
 from sandgauge_poller.reading.opensandbox.inspect_kubernetes import parse_kubernetes
 from sandgauge_poller.reading.opensandbox.inspect_result import InspectResult
+from sandgauge_schemas.names import ErrorType, ResourceSource
 
 __all__ = ["InspectResult", "parse_inspect"]
 

@@ -8,12 +8,11 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
+from sandgauge_poller.reading.opensandbox.inspect_result import InspectResult, missing_quantity, read_header
 from sandgauge_schemas.names import AllocationNote, DesignatorKind, ResourceSource
 from sandgauge_schemas.records import ComponentAllocation
 from sandgauge_schemas.resource_names import read_amounts
 from sandgauge_schemas.resources import SandboxResourceAmounts
-
-from sandgauge_poller.reading.opensandbox.inspect_result import InspectResult, missing_quantity, read_header
 
 _CONTAINER_ID = re.compile(r"[0-9a-f]{12,64}")
 _CPU = re.compile(r"  CPU: +([0-9]+\.[0-9]{2}) cores")

@@ -9,12 +9,11 @@ import re
 from collections.abc import Sequence
 from itertools import takewhile
 
+from sandgauge_poller.reading.opensandbox.inspect_result import InspectResult, missing_quantity, read_header
 from sandgauge_schemas.names import AllocationNote, DesignatorKind, HostKind, ResourceSource
 from sandgauge_schemas.records import ComponentAllocation
 from sandgauge_schemas.resource_names import read_amounts
 from sandgauge_schemas.resources import SandboxResourceAmounts
-
-from sandgauge_poller.reading.opensandbox.inspect_result import InspectResult, missing_quantity, read_header
 
 _NAME = re.compile(r"[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?")
 _COMPONENT = re.compile(r"  ([A-Za-z0-9._-]{1,253}):")

@@ -1,0 +1,19 @@
+"""The command `sandgauge`, which says what to install when its own packages are not there."""
+
+import sys
+
+
+def main() -> None:
+    """Run the command line; exit 2 where the extra `poller` is not installed."""
+    try:
+        from sandgauge_poller.cli import cli  # noqa: PLC0415  # its packages may be missing
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("sandgauge"):
+            raise
+        sys.stderr.write(f"sandgauge: {error.name} is not installed; install the poller with: pip install 'sandgauge[poller]'\n")
+        sys.exit(2)
+    cli()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,86 @@
+"""The command line. Exit codes: 0 fine, 1 a finding, 2 wrong usage."""
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+import click
+
+from sandgauge_poller.config import Config, ConfigErrors, find_config, load_config
+from sandgauge_poller.logs import set_up_logs
+from sandgauge_poller.service import Poller
+from sandgauge_poller.tracking.database import StateError
+from sandgauge_schemas.version import __version__
+
+_config_option = click.option(
+    "--config",
+    "config_file",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Configuration; else SANDGAUGE_CONFIG, else ./sandgauge.yaml.",
+)
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="sandgauge")
+def cli() -> None:
+    """Tell what every sandbox was asked for, was sent, got and used, per rollout."""
+
+
+@cli.command()
+@_config_option
+def run(config_file: Path | None) -> None:
+    """Run the poller until SIGTERM or Ctrl-C."""
+    config = _load(config_file)
+    set_up_logs(config.logs.level, config.logs.format)
+    try:
+        asyncio.run(_run(config))
+    except (StateError, OSError) as error:
+        raise click.ClickException(str(error)) from error
+
+
+async def _run(config: Config) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def on_signal() -> None:
+        if stop.is_set():
+            # Whoever asks twice does not want to wait for the flush; what is committed stays.
+            os._exit(1)
+        stop.set()
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, on_signal)
+    await Poller(config).run(stop)
+
+
+@cli.command()
+@_config_option
+def check(config_file: Path | None) -> None:
+    """Check the configuration and say what is wrong, with file, line, key and cure."""
+    config = _load(config_file)
+    count = len(config.deployments)
+    click.echo(f"ok: {count} deployment{'' if count == 1 else 's'}")
+
+
+@cli.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def demo(arguments: tuple[str, ...]) -> None:
+    """Show the whole pipeline on simulated sandboxes."""
+    from sandgauge_demo.command import demo as command  # noqa: PLC0415  # the other commands need none of it
+
+    command(args=list(arguments), prog_name="sandgauge demo")
+
+
+def _load(config_file: Path | None) -> Config:
+    """Return the configuration, or end with its errors on standard error."""
+    try:
+        config = load_config(find_config(config_file, os.environ, Path.cwd()), os.environ)
+    except ConfigErrors as errors:
+        click.echo(str(errors), err=True)
+        sys.exit(1)
+    for warning in config.warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return config

@@ -1,0 +1,114 @@
+"""Readings in, records out: each with the progress it changes in one transaction, so that a restart knows both."""
+
+import sqlite3
+from collections.abc import Callable, Sequence
+
+from sandgauge_poller.export import outbox, recording
+from sandgauge_poller.export.outbox import OutboxItem
+from sandgauge_poller.export.recording import PointSettings
+from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.provider import AllocationReading, SampleReading
+from sandgauge_poller.reading.scope import HostTotals, Observation, decide_scopes, memory_limit_mib
+from sandgauge_poller.self_metrics import SelfMetrics
+from sandgauge_poller.tracking import store
+from sandgauge_poller.tracking.active_set import Tracked
+from sandgauge_poller.tracking.database import Database
+from sandgauge_poller.tracking.progress import dump_progress
+
+
+class Recorder:
+    """The reading loop's sink; `wake` tells the delivery that rows wait."""
+
+    def __init__(
+        self,
+        database: Database,
+        settings: PointSettings,
+        *,
+        clock: Clock,
+        metrics: SelfMetrics,
+        wake: Callable[[], None],
+    ) -> None:
+        self._database = database
+        self._settings = settings
+        self._clock = clock
+        self._metrics = metrics
+        self._wake = wake
+        self._host_totals = HostTotals()
+
+    async def allocation(self, sandbox: Tracked, reading: AllocationReading) -> None:
+        """Record an allocation if it changed."""
+        item = recording.record_allocation(sandbox, reading)
+        if item is not None:
+            await self._commit(sandbox, [item])
+
+    async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int) -> None:
+        """Record one reading: its span, its points, and what it adds to the sandbox's progress."""
+        if reading.usage is not None and sandbox.progress.end is None:
+            self._decide_scopes(sandbox, reading)
+        items = [recording.record_sample(sandbox, reading, missed)]
+        points = recording.sample_points(sandbox, reading, self._settings)
+        gauges = recording.gauge_item(points.points)
+        if gauges is not None:
+            items.append(gauges)
+        if points.left_out:
+            self._metrics.points_left_out(points.reason, points.left_out)
+        if points.restamped:
+            self._metrics.points_restamped(sandbox.key.owner, points.restamped)
+        await self._commit(sandbox, items)
+
+    async def ended(self, sandbox: Tracked) -> None:
+        """Close the sandbox's series and keep its end."""
+        self._host_totals.forget(sandbox.key)
+        item = recording.gauge_item(recording.close_series(sandbox.progress, self._clock.now_ns()))
+        await self._commit(sandbox, [item] if item is not None else [])
+
+    async def summary(self, sandbox: Tracked) -> None:
+        """Record how the sandbox lived and ended, with what was requested looked up in the store."""
+        sandbox.progress.summarised = True
+        progress, now_ns = dump_progress(sandbox.progress), self._clock.now_ns()
+        request_id = sandbox.keys.request_id
+
+        def write(connection: sqlite3.Connection) -> None:
+            request = store.find_request(connection, request_id) if request_id is not None else None
+            item = recording.record_summary(sandbox, request)
+            if item is not None:
+                outbox.append(connection, [item])
+            store.save_progress(connection, sandbox.key, progress, now_ns)
+
+        await self._write(write)
+
+    async def changed(self, sandbox: Tracked) -> None:
+        """Keep progress that no record carries."""
+        await self._commit(sandbox, [])
+
+    def _decide_scopes(self, sandbox: Tracked, reading: SampleReading) -> None:
+        """Say whose machine the reading describes, from its limit and from what its neighbours show."""
+        progress, usage = sandbox.progress, reading.usage
+        if usage is None:
+            return
+        progress.cpu_zeros = progress.cpu_zeros + 1 if usage.cpu_used_percentage == 0 else 0
+        limit = memory_limit_mib(progress.allocation.components) if progress.allocation else None
+        host = progress.recorded_allocation.host if progress.recorded_allocation else None
+        self._host_totals.observe(sandbox.key, host, limit_mib=limit, total_mib=usage.memory_total_mib)
+        observation = Observation(
+            source=reading.source,
+            memory_limit_mib=limit,
+            memory_total_mib=usage.memory_total_mib,
+            cpu_zeros=progress.cpu_zeros,
+            shared_total=self._host_totals.shared(sandbox.key),
+        )
+        scopes = decide_scopes(observation, progress.memory)
+        progress.memory, progress.cpu = scopes.memory, scopes.cpu
+
+    async def _commit(self, sandbox: Tracked, items: Sequence[OutboxItem]) -> None:
+        progress, now_ns = dump_progress(sandbox.progress), self._clock.now_ns()
+
+        def write(connection: sqlite3.Connection) -> None:
+            outbox.append(connection, items)
+            store.save_progress(connection, sandbox.key, progress, now_ns)
+
+        await self._write(write)
+
+    async def _write(self, write: Callable[[sqlite3.Connection], None]) -> None:
+        await self._database.write(write)
+        self._wake()

@@ -1,0 +1,145 @@
+"""OTLP trace requests in JSON.
+
+Read by hand, since the protobuf library's JSON reader takes ids for base64 and rounds large numbers; every form
+that senders use is taken exactly, anything else is refused.
+"""
+
+import json
+import re
+from typing import Any
+
+from sandgauge_poller.ingest.lifecycle import SpanReason
+from sandgauge_poller.ingest.spans import (
+    LIFECYCLE_SPANS,
+    AttributeCollector,
+    Decoded,
+    SpanData,
+    UndecodableError,
+    inherit,
+)
+from sandgauge_schemas import names
+from sandgauge_schemas.attributes import AttributeValue
+
+_WHOLE = re.compile(r"-?[0-9]{1,20}")
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
+_ERROR_CODES = (2, "2", "STATUS_CODE_ERROR")
+
+
+def decode_json(body: bytes) -> Decoded:
+    """Decode a request; raises UndecodableError naming the field that is wrong."""
+    try:
+        request = json.loads(body.decode("utf-8-sig"))
+    except (ValueError, RecursionError) as error:
+        raise UndecodableError("the body is not JSON") from error
+    if not isinstance(request, dict):
+        raise UndecodableError("the body is not an OTLP trace request: its top is not an object")
+    if request and "resourceSpans" not in request:
+        raise UndecodableError("the body is not an OTLP trace request: it has no resourceSpans")
+    decoded = Decoded()
+    for resource_spans in _objects(request, "resourceSpans"):
+        _decode_resource_spans(resource_spans, decoded)
+    return decoded
+
+
+def _decode_resource_spans(resource_spans: dict[str, Any], decoded: Decoded) -> None:
+    if "instrumentationLibrarySpans" in resource_spans:
+        raise UndecodableError("instrumentationLibrarySpans: a form of OTLP before 1.0; the sender must be updated")
+    attributes = _objects(_object(resource_spans, "resource"), "attributes")
+    collector = AttributeCollector()
+    own = False
+    for attribute in attributes:
+        value = _value(attribute)
+        collector.add(_text(attribute, "key"), value)
+        if attribute.get("key") == names.SERVICE_NAME:
+            own = value == names.SANDGAUGE_POLLER_SERVICE_NAME
+    for scope_spans in _objects(resource_spans, "scopeSpans"):
+        for span in _objects(scope_spans, "spans"):
+            if span.get("name") not in LIFECYCLE_SPANS:
+                decoded.passed_over[SpanReason.OTHER_SPAN] += 1
+            elif own:
+                decoded.passed_over[SpanReason.OWN_SPAN] += 1
+            else:
+                decoded.spans.append(_span(span, collector.values))
+
+
+def _span(span: dict[str, Any], resource: dict[str, AttributeValue]) -> SpanData:
+    collector = AttributeCollector()
+    for attribute in _objects(span, "attributes"):
+        collector.add(_text(attribute, "key"), _value(attribute))
+    return SpanData(
+        name=_text(span, "name"),
+        trace_id=_id(span, "traceId"),
+        span_id=_id(span, "spanId"),
+        parent_span_id=_id(span, "parentSpanId"),
+        start_ns=_whole(span, "startTimeUnixNano"),
+        end_ns=_whole(span, "endTimeUnixNano"),
+        failed=_object(span, "status").get("code") in _ERROR_CODES,
+        attributes=inherit(collector.values, resource),
+        contradictory=collector.contradictory,
+    )
+
+
+def _value(attribute: dict[str, Any]) -> AttributeValue | None:
+    value = _object(attribute, "value")
+    match value:
+        case {"stringValue": str(found)}:
+            return found
+        case {"boolValue": bool(flag)}:
+            return flag
+        case {"intValue": _}:
+            return _whole(value, "intValue")
+        case {"doubleValue": int(number) | float(number)} if not isinstance(number, bool):
+            return _double(number)
+        case {"doubleValue": str(number)}:
+            return _double(number)
+        case _:
+            return None
+
+
+def _double(number: float | str) -> float | None:
+    try:
+        return float(number)
+    except (ValueError, OverflowError):
+        return None
+
+
+def _whole(fields: dict[str, Any], key: str) -> int:
+    """Return a 64-bit number, written as a number or as text; an exponent or a fraction cannot be exact."""
+    value = fields.get(key, 0)
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and _WHOLE.fullmatch(value):
+        return int(value)
+    raise UndecodableError(f"{key}: not a whole number, written in digits")
+
+
+def _id(fields: dict[str, Any], key: str) -> bytes:
+    value = fields.get(key) or ""
+    if not isinstance(value, str) or not _HEX.fullmatch(value):
+        raise UndecodableError(f"{key}: not hexadecimal; OTLP's JSON writes ids in hex, not in base64")
+    return bytes.fromhex(value)
+
+
+def _text(fields: dict[str, Any], key: str) -> str:
+    value = fields.get(key, "")
+    if not isinstance(value, str):
+        raise UndecodableError(f"{key}: not a string")
+    return value
+
+
+def _object(fields: dict[str, Any], key: str) -> dict[str, Any]:
+    value = fields.get(key)
+    if value is None:
+        return {}
+    if not isinstance(value, dict):
+        raise UndecodableError(f"{key}: not an object")
+    return value
+
+
+def _objects(fields: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    value = fields.get(key)
+    if value is None:
+        return []
+    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+        raise UndecodableError(f"{key}: not a list of objects")
+    return value

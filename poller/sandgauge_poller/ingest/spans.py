@@ -1,0 +1,85 @@
+"""The neutral form of a span: what the two encodings of OTLP are decoded to, before anyone asks what it means."""
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from sandgauge_schemas import names
+from sandgauge_schemas.attributes import AttributeValue
+
+LIFECYCLE_SPANS = frozenset(
+    {
+        names.SPAN_GYM_SANDBOX_REQUEST,
+        names.SPAN_GYM_SANDBOX_START,
+        names.SPAN_GYM_SANDBOX_STOP,
+        names.SPAN_GYM_ROLLOUT,
+    }
+)
+"""Names of the spans that the poller looks into; of any other span only the name is read."""
+
+RESOURCE_KEYS = (names.NEMO_RUN_ID, names.NEMO_GYM_ROLLOUT_ID)
+"""Join keys that a span inherits from its Resource when it has none of its own."""
+
+ATTRIBUTE_PREFIX = "nemo."
+"""Of a lifecycle span only these attributes are kept."""
+
+MAX_TEXT = 1024
+"""Longest text kept of an attribute, in characters; a longer one counts as absent."""
+
+MAX_ATTRIBUTES = 2048
+"""Most attributes kept of one span; a creation request with 256 sidecars has fewer."""
+
+
+class UndecodableError(ValueError):
+    """A body is not the OTLP trace request that its content type says."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpanData:
+    """One lifecycle span as it came; ids of any length, times in ns (0: not given)."""
+
+    name: str
+    trace_id: bytes
+    span_id: bytes
+    parent_span_id: bytes
+    start_ns: int
+    end_ns: int
+    failed: bool
+    attributes: dict[str, AttributeValue]
+    contradictory: bool = False
+    """Whether an attribute stood there twice with different values; the last one won."""
+
+
+@dataclass(slots=True)
+class Decoded:
+    """What a request held: its lifecycle spans, and how many others were passed over, by reason."""
+
+    spans: list[SpanData] = field(default_factory=list)
+    passed_over: Counter[str] = field(default_factory=Counter)
+
+
+class AttributeCollector:
+    """Gather the attributes that are kept, and notice contradictions."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, AttributeValue] = {}
+        self.contradictory = False
+
+    def add(self, key: str, value: AttributeValue | None) -> None:
+        """Keep an attribute of this project's vocabulary; None (empty, or of a kind not used) counts as absent."""
+        if value is None or not key.startswith(ATTRIBUTE_PREFIX) or len(key) > MAX_TEXT:
+            return
+        if isinstance(value, str) and len(value) > MAX_TEXT:
+            return
+        if key in self.values:
+            self.contradictory = self.contradictory or self.values[key] != value
+        elif len(self.values) >= MAX_ATTRIBUTES:
+            return
+        self.values[key] = value
+
+
+def inherit(values: dict[str, AttributeValue], resource: dict[str, AttributeValue]) -> dict[str, AttributeValue]:
+    """Return a span's attributes with the join keys of its Resource where it has none of its own."""
+    for key in RESOURCE_KEYS:
+        if key not in values and key in resource:
+            values[key] = resource[key]
+    return values

@@ -1,0 +1,147 @@
+"""The reading loop: changes of the active set in, due tasks out, each in a task of its own."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine
+
+from sandgauge_poller.reading.context import ReadingContext
+from sandgauge_poller.reading.endings import Endings
+from sandgauge_poller.reading.sampling import Sampling
+from sandgauge_poller.reading.schedule import Due, Task
+from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
+from sandgauge_schemas.names import EndReason
+
+logger = logging.getLogger(__name__)
+
+_FIRST_STATUS_S = 2.0
+"""When a new sandbox's expiry is asked for: after its first readings, which matter more."""
+
+_AFTER_FAULT_S = 10.0
+"""How long a task waits after an error of our own, so that it never spins."""
+
+
+class ReadingLoop:
+    """Read every sandbox that is to be read; one sick sandbox delays no other."""
+
+    def __init__(self, context: ReadingContext, active: ActiveSet) -> None:
+        self._context = context
+        self._active = active
+        self._endings = Endings(context)
+        self._sampling = Sampling(context, self._endings)
+        self._wake = asyncio.Event()
+        self._running: dict[tuple[SandboxKey, Task], asyncio.Task[None]] = {}
+        self._changes: set[asyncio.Task[None]] = set()
+        self._handlers: dict[Task, Callable[[Tracked, Due], Awaitable[object]]] = {
+            Task.ALLOCATION: self._sampling.read_allocation,
+            Task.SAMPLE: self._sampling.read_sample,
+            Task.STATUS: self._endings.check_status,
+            Task.LEAK_CHECK: self._endings.check_leak,
+            Task.CONFIRM_END: self._confirm_end,
+            Task.SUMMARY: self._endings.summarise,
+        }
+
+    async def run(self) -> None:
+        """Start what is due, for ever; ends by cancellation, which waits for nothing."""
+        while True:
+            self._wake.clear()
+            now = self._context.clock.monotonic()
+            for due in self._context.schedule.pop_due(now):
+                self._start(due)
+            next_due = self._context.schedule.next_due()
+            wait = None if next_due is None else max(0.0, next_due - self._context.clock.monotonic())
+            try:
+                async with asyncio.timeout(wait):
+                    await self._wake.wait()
+            except TimeoutError:
+                continue
+
+    async def stop(self) -> None:
+        """Cancel every reading in flight."""
+        tasks = [*self._running.values(), *self._changes]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def on_change(self, change: Change) -> None:
+        """Take up a change of the active set; returns at once."""
+        sandbox = change.sandbox
+        match change.kind:
+            case ChangeKind.STARTED | ChangeKind.RESTORED:
+                self._take_up(sandbox)
+            case ChangeKind.STOPPED:
+                self._spawn(self._stopped(sandbox))
+            case ChangeKind.KEYS_LEARNT:
+                self._keys_learnt(sandbox)
+        self._wake.set()
+
+    def _take_up(self, sandbox: Tracked) -> None:
+        progress = sandbox.progress
+        if sandbox.lifecycle.stop is not None and progress.end is None and not progress.stop_overruled:
+            self._spawn(self._stopped(sandbox))
+        elif not self._context.is_read(sandbox):
+            return
+        elif progress.end is None:
+            self._begin(sandbox)
+        elif progress.summarised and progress.confirmed:
+            self._spawn(self._endings.finish_if_done(sandbox))
+        else:
+            self._endings.plan_after_end(sandbox)
+
+    def _begin(self, sandbox: Tracked) -> None:
+        self._sampling.begin(sandbox)
+        self._endings.plan_leak_check(sandbox)
+        first = self._context.schedule.at(sandbox.key, Task.SAMPLE) or self._context.clock.monotonic()
+        self._context.schedule.put(sandbox.key, Task.STATUS, first + _FIRST_STATUS_S)
+
+    async def _stopped(self, sandbox: Tracked) -> None:
+        stop = sandbox.lifecycle.stop
+        if stop is None:
+            return
+        if not self._context.is_read(sandbox):
+            await self._context.finish(sandbox)
+        elif sandbox.progress.stop_overruled:
+            self._endings.ask_status(sandbox)
+            self._wake.set()
+        else:
+            at_ns = stop.end_ns or stop.start_ns or stop.received_ns
+            await self._endings.end(sandbox, EndReason.STOPPED, at_ns)
+            self._wake.set()
+
+    def _keys_learnt(self, sandbox: Tracked) -> None:
+        if not self._context.is_read(sandbox):
+            return
+        if sandbox.progress.end is None:
+            self._endings.plan_leak_check(sandbox)
+        else:
+            self._endings.plan_after_end(sandbox)
+
+    async def _confirm_end(self, sandbox: Tracked, due: Due) -> None:
+        if await self._endings.confirm_end(sandbox, due):
+            self._begin(sandbox)
+
+    def _start(self, due: Due) -> None:
+        key = due.key
+        sandbox = self._active.get(key) if isinstance(key, SandboxKey) else None
+        if sandbox is None:
+            self._context.schedule.drop(due.key)
+            return
+        if (sandbox.key, due.task) in self._running:
+            return  # it plans its own next time when it is through
+        task = asyncio.create_task(self._run_task(sandbox, due))
+        self._running[sandbox.key, due.task] = task
+
+    async def _run_task(self, sandbox: Tracked, due: Due) -> None:
+        try:
+            await self._handlers[due.task](sandbox, due)
+        except Exception:
+            logger.exception("%s of a sandbox failed; it is tried again in %g s", due.task.value, _AFTER_FAULT_S)
+            at = self._context.clock.monotonic() + _AFTER_FAULT_S
+            self._context.schedule.put(sandbox.key, due.task, at)
+        finally:
+            self._running.pop((sandbox.key, due.task), None)
+            self._wake.set()
+
+    def _spawn(self, coroutine: Coroutine[None, None, None]) -> None:
+        task = asyncio.create_task(coroutine)
+        self._changes.add(task)
+        task.add_done_callback(self._changes.discard)
