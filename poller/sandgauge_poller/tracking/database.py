@@ -244,10 +244,11 @@ def migrate(connection: sqlite3.Connection, scripts: Sequence[str], path: Path) 
 
 def _unusable(path: Path, reason: str) -> str:
     return (
-        f"{path}: cannot be written ({reason}); let user id {os.getuid()} write there, "
+        f"{path}: cannot be written ({reason}); let user id {os.geteuid()} write there, "
         "or name another folder as state.directory"
     )
 
 
 def _damaged(path: Path, reason: str) -> str:
-    return f"{path}: damaged, or no file of Sandgauge ({reason}); move it away to begin with an empty one"
+    one_line = " ".join(reason.split())
+    return f"{path}: damaged, or no file of Sandgauge ({one_line}); move it away to begin with an empty one"

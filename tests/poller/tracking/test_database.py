@@ -1,0 +1,306 @@
+"""The store: one owner, one writer, groups that commit together, and what survives kill -9."""
+
+import asyncio
+import os
+import signal
+import sqlite3
+import stat
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from sandgauge_poller.tracking.database import Database, StateError, migrate
+from sandgauge_poller.tracking.migrations import MIGRATIONS
+
+WRITER = """
+import sys
+from pathlib import Path
+from sandgauge_poller.tracking.database import Database
+
+database = Database(Path(sys.argv[1]))
+for number in range(1_000_000):
+    statement = "INSERT INTO sandbox (owner, sandbox_id, state, updated_ns) VALUES ('a', ?, 'live', 0)"
+    database.submit(lambda connection: connection.execute(statement, (str(number),)) and None).result()
+    print(number, flush=True)
+"""
+
+
+def add(sandbox_id):
+    def write(connection):
+        connection.execute(
+            "INSERT INTO sandbox (owner, sandbox_id, state, updated_ns) VALUES ('a', ?, 'live', 0)", (sandbox_id,)
+        )
+        return sandbox_id
+
+    return write
+
+
+def ids(connection):
+    return [row[0] for row in connection.execute("SELECT sandbox_id FROM sandbox ORDER BY sandbox_id")]
+
+
+def hold(database):
+    """Keep the writer busy until the event is set, so that what is submitted meanwhile makes one group."""
+    running, release = threading.Event(), threading.Event()
+
+    def wait(connection):
+        running.set()
+        release.wait(10)
+
+    database.submit(wait)
+    assert running.wait(10)
+    return release
+
+
+@pytest.fixture
+def database(tmp_path):
+    opened = Database(tmp_path / "state")
+    yield opened
+    assert opened.close(10)
+
+
+def test_result_comes_after_the_commit(database):
+    assert database.submit(add("one")).result(10) == "one"
+    assert database.read(ids) == ["one"]
+
+
+async def test_write_returns_on_the_loop(database):
+    assert await asyncio.gather(database.write(add("one")), database.write(add("two"))) == ["one", "two"]
+    assert database.read(ids) == ["one", "two"]
+
+
+def test_what_waits_is_committed_in_one_transaction(database):
+    release = hold(database)
+    seen_in_between = []
+    futures = [database.submit(add(f"{number:03}")) for number in range(50)]
+    last = database.submit(lambda connection: seen_in_between.append(database.read(ids)))
+    release.set()
+    last.result(10)
+    assert [future.result(10) for future in futures] == [f"{number:03}" for number in range(50)]
+    assert seen_in_between == [[]], "the reader must not see a group before its commit"
+    assert len(database.read(ids)) == 50
+
+
+def test_a_failing_function_is_undone_alone(database):
+    def fail(connection):
+        add("half")(connection)
+        raise LookupError("on purpose")
+
+    release = hold(database)
+    before, failing, after = database.submit(add("before")), database.submit(fail), database.submit(add("after"))
+    release.set()
+    with pytest.raises(LookupError, match="on purpose"):
+        failing.result(10)
+    assert (before.result(10), after.result(10)) == ("before", "after")
+    assert database.read(ids) == ["after", "before"]
+
+
+def test_a_function_that_sqlite_refuses_is_undone_alone(database):
+    release = hold(database)
+    before, twin, after = database.submit(add("one")), database.submit(add("one")), database.submit(add("two"))
+    release.set()
+    with pytest.raises(sqlite3.IntegrityError):
+        twin.result(10)
+    assert (before.result(10), after.result(10)) == ("one", "two")
+
+
+def test_a_full_disk_fails_the_writes_and_not_the_writer(database):
+    def fill(connection):
+        pages = connection.execute("PRAGMA page_count").fetchone()[0]
+        connection.execute(f"PRAGMA max_page_count = {pages}")
+
+    database.submit(fill).result(10)
+    with pytest.raises(sqlite3.OperationalError, match="full"):
+        database.submit(add("x" * 1_000_000)).result(10)
+    database.submit(lambda connection: connection.execute("PRAGMA max_page_count = 100000") and None).result(10)
+    assert database.submit(add("one")).result(10) == "one"
+    assert database.read(ids) == ["one"]
+
+
+def test_when_sqlite_gives_up_the_transaction_every_write_of_it_fails(database):
+    def give_up(connection):
+        connection.execute("ROLLBACK")
+        raise sqlite3.OperationalError("disk I/O error")
+
+    release = hold(database)
+    futures = [database.submit(add("one")), database.submit(give_up), database.submit(add("two"))]
+    release.set()
+    for future in futures:
+        with pytest.raises(sqlite3.OperationalError, match="disk I/O error"):
+            future.result(10)
+    assert database.read(ids) == []
+    assert database.submit(add("three")).result(10) == "three"
+
+
+def test_a_cancelled_write_that_has_not_begun_never_runs(database):
+    release = hold(database)
+    cancelled = database.submit(add("one"))
+    assert cancelled.cancel()
+    release.set()
+    database.submit(add("two")).result(10)
+    assert database.read(ids) == ["two"]
+
+
+def test_the_reader_cannot_write(database):
+    with pytest.raises(sqlite3.OperationalError, match="readonly"):
+        database.read(add("one"))
+
+
+def test_a_read_sees_one_snapshot(database):
+    def read(connection):
+        before = ids(connection)
+        database.submit(add("one")).result(10)
+        return before, ids(connection)
+
+    assert database.read(read) == ([], [])
+    assert database.read(ids) == ["one"]
+
+
+def test_close_commits_what_was_submitted(tmp_path):
+    database = Database(tmp_path)
+    release = hold(database)
+    futures = [database.submit(add(str(number))) for number in range(2000)]
+    release.set()
+    assert database.close(10)
+    assert all(future.done() for future in futures)
+    with pytest.raises(StateError, match="closed"):
+        database.submit(add("late"))
+    with pytest.raises(StateError, match="closed"):
+        database.read(ids)
+    reopened = Database(tmp_path)
+    assert len(reopened.read(ids)) == 2000
+    assert reopened.close(10)
+
+
+def test_close_says_when_it_was_not_in_time(tmp_path):
+    database = Database(tmp_path)
+    release = hold(database)
+    assert not database.close(0.01)
+    release.set()
+    assert database.close(10)
+
+
+def test_acknowledged_writes_survive_kill_9(tmp_path):
+    with subprocess.Popen([sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE, text=True) as writer:
+        acknowledged = [int(writer.stdout.readline()) for _ in range(300)]
+        writer.send_signal(signal.SIGKILL)
+        acknowledged += [int(line) for line in writer.stdout.read().splitlines()]
+    database = Database(tmp_path)
+    kept = {int(found) for found in database.read(ids)}
+    assert kept >= set(acknowledged)
+    assert len(kept) <= len(acknowledged) + 1, "at most the one in flight is there unacknowledged"
+    assert database.close(10)
+
+
+def test_the_folder_is_created_for_its_owner_alone(tmp_path):
+    folder = tmp_path / "deep" / "state"
+    database = Database(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert database.path == folder / "sandgauge.db"
+    assert database.close(10)
+
+
+def test_a_second_poller_is_refused_with_folder_and_process_id(tmp_path):
+    first = Database(tmp_path)
+    with pytest.raises(StateError, match=f"{tmp_path}.*process id {os.getpid()}.*state.directory"):
+        Database(tmp_path)
+    assert first.close(10)
+    second = Database(tmp_path)
+    assert second.close(10)
+
+
+def test_a_folder_that_is_a_file_names_the_cure(tmp_path):
+    (tmp_path / "state").write_text("")
+    with pytest.raises(StateError, match=r"state: cannot be written .*user id \d+.*state.directory"):
+        Database(tmp_path / "state")
+
+
+@pytest.fixture
+def sealed_folder(tmp_path):
+    """Return a folder that this user may not write in; root, whom modes do not stop, is someone else for a while."""
+    before = os.geteuid()
+    tmp_path.chmod(0o500)
+    if before == 0:
+        os.seteuid(65534)
+    yield tmp_path
+    os.seteuid(before)
+
+
+def test_a_folder_that_cannot_be_written_names_the_cure(sealed_folder):
+    cure = rf"state: cannot be written \(Permission denied\).*user id {os.geteuid()}.*state.directory"
+    with pytest.raises(StateError, match=cure):
+        Database(sealed_folder / "state")
+
+
+def test_a_file_that_cannot_be_opened_names_the_cure(tmp_path):
+    (tmp_path / "sandgauge.db").mkdir()
+    with pytest.raises(StateError, match=r"sandgauge.db: cannot be written .*state.directory"):
+        Database(tmp_path)
+
+
+def test_noise_is_no_store(tmp_path):
+    (tmp_path / "sandgauge.db").write_bytes(bytes(range(256)) * 32)
+    with pytest.raises(StateError, match=r"sandgauge.db: damaged.*move it away"):
+        Database(tmp_path)
+
+
+def test_damage_in_the_middle_is_noticed_at_the_start(tmp_path):
+    database = Database(tmp_path)
+    for number in range(5000):
+        database.submit(add(f"{number:040}"))
+    assert database.close(10)
+    file = tmp_path / "sandgauge.db"
+    content = bytearray(file.read_bytes())
+    middle = len(content) // 2
+    content[middle : middle + 4096] = bytes(4096)
+    file.write_bytes(content)
+    with pytest.raises(StateError, match=r"damaged.*move it away"):
+        Database(tmp_path)
+
+
+def test_a_newer_store_is_left_alone(tmp_path):
+    with sqlite3.connect(tmp_path / "sandgauge.db") as connection:
+        connection.execute("PRAGMA user_version = 999")
+    connection.close()
+    with pytest.raises(StateError, match=r"sandgauge.db: written by a newer Sandgauge \(version 999"):
+        Database(tmp_path)
+
+
+def test_a_refused_file_does_not_keep_the_folder_locked(tmp_path):
+    file = tmp_path / "sandgauge.db"
+    file.write_bytes(b"x" * 4096)
+    with pytest.raises(StateError):
+        Database(tmp_path)
+    file.unlink()
+    assert Database(tmp_path).close(10)
+
+
+def test_steps_run_once_and_forward():
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    steps = ["CREATE TABLE a (x)", "ALTER TABLE a ADD COLUMN y"]
+    migrate(connection, steps[:1], Path("store"))
+    connection.execute("INSERT INTO a VALUES (1)")
+    migrate(connection, steps, Path("store"))
+    migrate(connection, steps, Path("store"))
+    assert connection.execute("SELECT x, y FROM a").fetchall() == [(1, None)]
+    assert connection.execute("PRAGMA user_version").fetchone() == (2,)
+    connection.close()
+
+
+def test_a_step_that_fails_leaves_the_file_as_it_was(tmp_path):
+    file = tmp_path / "store.db"
+    connection = sqlite3.connect(file, isolation_level=None)
+    with pytest.raises(sqlite3.OperationalError):
+        migrate(connection, ["CREATE TABLE a (x); CREATE TABLE a (x)"], file)
+    connection.close()
+    connection = sqlite3.connect(file, isolation_level=None)
+    assert connection.execute("SELECT count(*) FROM sqlite_master").fetchone() == (0,)
+    assert connection.execute("PRAGMA user_version").fetchone() == (0,)
+    connection.close()
+
+
+def test_a_fresh_store_has_the_newest_version(database):
+    assert database.read(lambda connection: connection.execute("PRAGMA user_version").fetchone()[0]) == len(MIGRATIONS)
