@@ -10,7 +10,8 @@ def main() -> None:
     except ModuleNotFoundError as error:
         if (error.name or "").startswith("sandgauge"):
             raise
-        sys.stderr.write(f"sandgauge: {error.name} is not installed; install the poller with: pip install 'sandgauge[poller]'\n")
+        cure = "install the poller with: pip install 'sandgauge[poller]'"
+        sys.stderr.write(f"sandgauge: {error.name} is not installed; {cure}\n")
         sys.exit(2)
     cli()
 

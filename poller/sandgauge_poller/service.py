@@ -3,13 +3,16 @@
 import asyncio
 import logging
 import resource
+import sqlite3
 import ssl
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from http import HTTPStatus
 
 from sandgauge_poller.config import Config, Ingest
-from sandgauge_poller.export.collector_client import CollectorClient, CollectorSettings
+from sandgauge_poller.export.collector_client import CollectorClient, CollectorSettings, NoAnswerError
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
+from sandgauge_poller.export.messages import TELEMETRY_SCOPE
 from sandgauge_poller.export.recorder import Recorder
 from sandgauge_poller.export.recording import PointSettings
 from sandgauge_poller.ingest.server import IngestServer, IngestSettings
@@ -19,12 +22,15 @@ from sandgauge_poller.reading.loop import ReadingLoop
 from sandgauge_poller.reading.opensandbox.provider import OpenSandboxProvider
 from sandgauge_poller.reading.provider import Provider
 from sandgauge_poller.reading.schedule import Pacer
-from sandgauge_poller.self_metrics import SelfMetrics
+from sandgauge_poller.self_metrics import SelfMetrics, make_meter_provider
+from sandgauge_poller.status.observation import Observation
 from sandgauge_poller.status.server import StatusServer
-from sandgauge_poller.tracking.active_set import ActiveSet, Change
+from sandgauge_poller.tracking.active_set import ActiveSet
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.routing import DeploymentNames, Routing
 from sandgauge_poller.tracking.tracker import Tracker
+from sandgauge_schemas.names import LeftOutReason, Signal
+from sandgauge_schemas.version import __version__
 
 logger = logging.getLogger(__name__)
 
@@ -52,18 +58,23 @@ class Poller:
             database = Database(self._config.state.directory)
             stack.callback(database.close, _CLOSE_S)
             self._ready["store"] = True
-            metrics = self._self_metrics(stack)
+            client = self._collector_client()
+            provider = make_meter_provider(lambda message: _is_delivered(client, message, self._config.export.timeout))
+            stack.push_async_callback(asyncio.to_thread, provider.shutdown, timeout_millis=_CLOSE_S * 1000)
+            metrics = SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__))
             delivery = self._delivery(database, metrics)
             stack.push_async_callback(asyncio.to_thread, delivery.stop, _FLUSH_S)
             providers = await stack.enter_async_context(self._providers())
             active = ActiveSet(self._routing(), self._config.tracking.max_sandboxes)
-            tracker = Tracker(database, active, lambda change: reading.on_change(change))
+            # The loop needs the tracker to let go of sandboxes, and the tracker the loop to hear of changes.
+            tracker = Tracker(database, active, lambda change: reading.on_change(change))  # noqa: PLW0108  # not made yet
             context = self._reading_context(providers, tracker, self._recorder(database, metrics, delivery), metrics)
+            metrics.observe(Observation(active, context, database, self._clock.now_ns))
             reading = ReadingLoop(context, active)
             stack.push_async_callback(reading.stop)
             delivery.start()
             restored = await tracker.restore()
-            background = [asyncio.create_task(reading.run()), asyncio.create_task(self._maintain(tracker, reading))]
+            background = [asyncio.create_task(reading.run()), asyncio.create_task(self._maintain(tracker, context))]
             stack.push_async_callback(_cancel, background)
             await self._listen(stack, tracker, metrics)
             logger.info("ready: %d deployments, %d sandboxes restored", len(providers), restored)
@@ -80,3 +91,147 @@ class Poller:
         stack.push_async_callback(ingest.stop)
         logger.info("spans on http://%s:%d/v1/traces", *await ingest.start())
         self._ready["ingest"] = True
+
+    def _delivery(self, database: Database, metrics: SelfMetrics) -> Delivery:
+        export = self._config.export
+        settings = DeliverySettings(
+            timeout_s=export.timeout,
+            initial_interval_s=export.retry_on_failure.initial_interval,
+            max_interval_s=export.retry_on_failure.max_interval,
+            metrics_max_age_s=export.metrics_max_age,
+        )
+        post = self._collector_client().post
+        return Delivery(database, post, settings, lambda n: metrics.points_left_out(LeftOutReason.AGE, n))
+
+    def _collector_client(self) -> CollectorClient:
+        """Return a client of its own for each thread that speaks to the Collector."""
+        export = self._config.export
+        return CollectorClient(
+            CollectorSettings(
+                endpoint=export.endpoint,
+                headers={name: value.get_secret_value() for name, value in export.headers.items()},
+                ca_file=export.tls.ca_file,
+                insecure_skip_verify=export.tls.insecure_skip_verify,
+                compress=export.compression == "gzip",
+            )
+        )
+
+    def _recorder(self, database: Database, metrics: SelfMetrics, delivery: Delivery) -> Recorder:
+        export = self._config.export
+        settings = PointSettings(
+            metrics=export.metrics,
+            rollout_id=export.metric_ids.rollout,
+            request_id=export.metric_ids.request,
+            max_clock_skew_ns=round(self._config.sampling.max_clock_skew * 1e9),
+        )
+        return Recorder(
+            database,
+            settings,
+            max_outbox_bytes=export.sending_queue.max_size,
+            clock=self._clock,
+            metrics=metrics,
+            wake=delivery.notify,
+        )
+
+    @asynccontextmanager
+    async def _providers(self) -> AsyncIterator[Mapping[str, Provider]]:
+        sampling, allocation = self._config.sampling, self._config.allocation
+        providers = {
+            deployment.name: OpenSandboxProvider(
+                deployment,
+                sample_timeout_s=sampling.timeout,
+                allocation_timeout_s=allocation.timeout,
+                clock=self._clock,
+            )
+            for deployment in self._config.deployments
+        }
+        try:
+            yield providers
+        finally:
+            for provider in providers.values():
+                await provider.close()
+
+    def _routing(self) -> Routing:
+        return Routing([DeploymentNames(d.name, d.provider, d.identities) for d in self._config.deployments])
+
+    def _reading_context(
+        self, providers: Mapping[str, Provider], tracker: Tracker, recorder: Recorder, metrics: SelfMetrics
+    ) -> ReadingContext:
+        sampling = self._config.sampling
+        settings = ReadingSettings(
+            # Without traces there is nobody to read for: gauges alone never start a sampler.
+            collection_interval=sampling.collection_interval if self._config.export.traces else 0.0,
+            min_interval=sampling.min_interval,
+            initial_delay=sampling.initial_delay,
+            collection_jitter=sampling.collection_jitter,
+            refresh_interval=self._config.allocation.refresh_interval,
+            orphan_grace=self._config.tracking.orphan_grace,
+            summary_delay=self._config.tracking.summary_delay,
+        )
+        return ReadingContext(
+            settings=settings,
+            clock=self._clock,
+            providers=providers,
+            sink=recorder,
+            metrics=metrics,
+            finish=lambda sandbox: tracker.finish(sandbox, self._clock.now_ns()),
+            first_reads={d.name: Pacer(d.max_requests_per_second) for d in self._config.deployments},
+        )
+
+    async def _maintain(self, tracker: Tracker, context: ReadingContext) -> None:
+        """Forget, now and then, what is past its memory."""
+        while True:
+            await self._clock.sleep(_MAINTENANCE_S)
+            before_ns = self._clock.now_ns() - _MEMORY_NS
+            try:
+                await tracker.forget_unread(before_ns, context.is_read, self._clock.now_ns())
+                await tracker.prune(before_ns, _MEMORY_ROWS)
+            except sqlite3.Error:
+                logger.exception("the store could not be tidied up; it is tried again in %g s", _MAINTENANCE_S)
+
+
+def _ingest_settings(ingest: Ingest) -> IngestSettings:
+    tls = None
+    if ingest.tls.cert_file is not None:
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+        tls.load_cert_chain(ingest.tls.cert_file, ingest.tls.key_file)
+    return IngestSettings(
+        host=ingest.endpoint.host,
+        port=ingest.endpoint.port,
+        max_body_size=ingest.max_request_body_size,
+        bearer_token=ingest.auth.bearer_token.get_secret_value(),
+        tls=tls,
+    )
+
+
+def _is_delivered(client: CollectorClient, message: bytes, timeout_s: float) -> bool:
+    try:
+        status = client.post(Signal.METRICS, message, timeout_s).status
+    except NoAnswerError:
+        return False
+    return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+
+
+def _raise_open_file_limit() -> None:
+    """Take all open files that the system allows: each sandbox's connection is kept."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        logger.info("open files: limit raised from %d to %d", soft, hard)
+
+
+async def _until(stop: asyncio.Event, background: Sequence[asyncio.Task[None]]) -> None:
+    """Wait for the stop; a background task that ends by itself ends the poller with its error."""
+    waiting = asyncio.create_task(stop.wait())
+    try:
+        done, _ = await asyncio.wait([waiting, *background], return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        waiting.cancel()
+
+
+async def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -19,17 +19,19 @@ from sandgauge_poller.tracking.progress import dump_progress
 class Recorder:
     """The reading loop's sink; `wake` tells the delivery that rows wait."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # its collaborators and its clock are passed in
         self,
         database: Database,
         settings: PointSettings,
         *,
+        max_outbox_bytes: int,
         clock: Clock,
         metrics: SelfMetrics,
         wake: Callable[[], None],
     ) -> None:
         self._database = database
         self._settings = settings
+        self._max_outbox_bytes = max_outbox_bytes
         self._clock = clock
         self._metrics = metrics
         self._wake = wake
@@ -105,6 +107,7 @@ class Recorder:
 
         def write(connection: sqlite3.Connection) -> None:
             outbox.append(connection, items)
+            outbox.enforce(connection, self._max_outbox_bytes)
             store.save_progress(connection, sandbox.key, progress, now_ns)
 
         await self._write(write)

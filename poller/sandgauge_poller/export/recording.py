@@ -85,7 +85,7 @@ def record_allocation(sandbox: Tracked, reading: AllocationReading) -> OutboxIte
         reading.source,
         reading.window,
         record.to_attributes(),
-        Rank.LASTING,
+        rank=Rank.LASTING,
     )
 
 
@@ -114,7 +114,7 @@ def record_sample(sandbox: Tracked, reading: SampleReading, missed: int) -> Outb
             memory_scope_evidence=memory.evidence if memory else None,
         )
     name = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
-    return _span(sandbox, name, reading.source, reading.window, record.to_attributes(), Rank.SAMPLE)
+    return _span(sandbox, name, reading.source, reading.window, record.to_attributes(), rank=Rank.SAMPLE)
 
 
 def sample_points(sandbox: Tracked, reading: SampleReading, settings: PointSettings) -> Points:
@@ -185,7 +185,7 @@ def record_summary(sandbox: Tracked, request: RequestRecord | None) -> OutboxIte
         record = replace(record, requested=request.requested)
     window = ReadWindow(progress.end.at_ns, progress.end.at_ns)
     name = names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY
-    return _span(sandbox, name, None, window, record.to_attributes(), Rank.LASTING)
+    return _span(sandbox, name, None, window, record.to_attributes(), rank=Rank.LASTING)
 
 
 def gauge_item(points: Iterable[GaugePoint]) -> OutboxItem | None:
@@ -268,6 +268,7 @@ def _span(  # noqa: PLR0913  # one parameter for each part of the span's identit
     source: ResourceSource | None,
     window: ReadWindow,
     attributes: Attributes,
+    *,
     rank: Rank,
 ) -> OutboxItem:
     start = sandbox.lifecycle.start

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from aiohttp import hdrs, web
-from google.rpc.status_pb2 import Status
+from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # generated code without stubs
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from sandgauge_poller.ingest.body import (
@@ -83,9 +83,7 @@ class IngestServer:
     async def start(self) -> tuple[str, int]:
         """Listen, and return the address; raises OSError where that is impossible."""
         await self._runner.setup()
-        site = web.TCPSite(
-            self._runner, self._settings.host, self._settings.port, ssl_context=self._settings.tls
-        )
+        site = web.TCPSite(self._runner, self._settings.host, self._settings.port, ssl_context=self._settings.tls)
         await site.start()
         host, port = self._runner.addresses[0][:2]
         return host, port
@@ -137,7 +135,7 @@ class IngestServer:
         for (_, reason), outcome in zip(events, outcomes, strict=True):
             counts[outcome, SpanReason.CAPACITY if outcome is SpanOutcome.REJECTED else reason] += 1
         for (outcome, why), count in counts.items():
-            self._metrics.spans(outcome, why, count)
+            self._metrics.spans(outcome, why or None, count)
         for span in decoded.spans:
             if span.contradictory:
                 self._metrics.conflict(ConflictKind.ATTRIBUTE)

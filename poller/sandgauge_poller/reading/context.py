@@ -10,6 +10,7 @@ from sandgauge_poller.reading.schedule import Pacer, Schedule
 from sandgauge_poller.self_metrics import SelfMetrics
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
 from sandgauge_poller.tracking.routing import RouteOutcome
+from sandgauge_schemas.names import SandboxState
 
 SECONDS_A_READ = 1.1
 """How long one execd reading holds a slot: the daemon itself waits 1.0 s (measured 1.005 to 1.10 s)."""
@@ -91,6 +92,16 @@ class ReadingContext:
             and self.settings.collection_interval > 0
             and start.record.sample_interval_s != 0
         )
+
+    def state(self, sandbox: Tracked) -> SandboxState:
+        """Return how the poller treats the sandbox at present."""
+        if sandbox.progress.end is not None:
+            return SandboxState.ENDING
+        if sandbox.outcome is RouteOutcome.UNMATCHED:
+            return SandboxState.UNMATCHED
+        if not self.is_read(sandbox):
+            return SandboxState.NOT_READ
+        return SandboxState.PAUSED if sandbox.paused else SandboxState.ACTIVE
 
     def interval(self, sandbox: Tracked) -> float:
         """Return the interval at which the sandbox is read now, in seconds; a hint is clamped to the least."""

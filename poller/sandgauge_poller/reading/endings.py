@@ -43,7 +43,8 @@ class Endings:
         verdict = judge(status, progress.not_found_ns, progress.expires_at_ns)
         known = status.state not in (None, SandboxState.NOT_FOUND)
         expires_at_ns = status.expires_at_ns if known else progress.expires_at_ns
-        sandbox.paused = verdict.standing is Standing.PAUSED or (sandbox.paused and verdict.standing is Standing.UNKNOWN)
+        if verdict.standing is not Standing.UNKNOWN:
+            sandbox.paused = verdict.standing is Standing.PAUSED
         if (progress.not_found_ns, progress.expires_at_ns) != (verdict.not_found_ns, expires_at_ns):
             progress.not_found_ns, progress.expires_at_ns = verdict.not_found_ns, expires_at_ns
             await context.sink.changed(sandbox)

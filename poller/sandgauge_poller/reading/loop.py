@@ -9,7 +9,7 @@ from sandgauge_poller.reading.endings import Endings
 from sandgauge_poller.reading.sampling import Sampling
 from sandgauge_poller.reading.schedule import Due, Task
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
-from sandgauge_schemas.names import EndReason
+from sandgauge_schemas.names import ConflictKind, EndReason
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +72,8 @@ class ReadingLoop:
                 self._spawn(self._stopped(sandbox))
             case ChangeKind.KEYS_LEARNT:
                 self._keys_learnt(sandbox)
+            case ChangeKind.CONFLICTED:
+                self._context.metrics.conflict(ConflictKind.ROLLOUT)
         self._wake.set()
 
     def _take_up(self, sandbox: Tracked) -> None:

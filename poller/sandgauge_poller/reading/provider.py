@@ -49,7 +49,7 @@ class AllocationReading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Usage:
-    """Numbers of one execd answer; memory in MiB, CPU in percent of what the daemon sees, time in ms since the epoch."""
+    """Numbers of one execd answer: memory in MiB, CPU in percent of what the daemon sees, ms since the epoch."""
 
     timestamp_ms: int | None = None
     cpu_count: float | None = None

@@ -8,7 +8,7 @@ from sandgauge_poller.reading.provider import SampleReading
 from sandgauge_poller.reading.schedule import Due, Task, back_off, next_on_phase, phase
 from sandgauge_poller.reading.verdict import Standing
 from sandgauge_poller.tracking.active_set import Tracked
-from sandgauge_schemas.names import ErrorType, ReadKind, ResourceSource
+from sandgauge_schemas.names import ErrorType, ReadKind, ResourceSource, SandboxState
 
 _ALLOCATION_RETRY_S = 2.0
 """First wait after an allocation that could not be read."""
@@ -70,8 +70,8 @@ class Sampling:
         missed = self._missed(pace.last_due, due.at, interval) + (reading.error_type is not None)
         pace.last_due = due.at
         await context.sink.sample(sandbox, reading, missed)
-        if sandbox.progress.end is not None:
-            return
+        if context.state(sandbox) is SandboxState.ENDING:
+            return  # it ended while its record was on its way
         if reading.error_type is None:
             pace.failures = 0
             self._discovered(sandbox, reading)

@@ -106,7 +106,7 @@ def skipped_ticks(due: float, now: float, interval: float) -> int:
 
 def back_off(interval: float, failures: int) -> float:
     """Return the wait after that many failures in a row: doubled each time, up to a minute or the interval."""
-    return min(interval * 2 ** min(failures, 16), max(LONGEST_BACK_OFF_S, interval))
+    return min(math.ldexp(interval, min(failures, 16)), max(LONGEST_BACK_OFF_S, interval))
 
 
 def stretched(interval: float, sandboxes: int, slots: int, seconds_a_read: float) -> float:

@@ -30,27 +30,26 @@ class Verdict:
     not_found_ns: int | None = None
 
 
+_VERDICTS = {
+    SandboxState.PENDING: Verdict(Standing.ALIVE),
+    SandboxState.RUNNING: Verdict(Standing.ALIVE),
+    SandboxState.PAUSED: Verdict(Standing.PAUSED),
+    SandboxState.STOPPING: Verdict(Standing.ASK_AGAIN),
+    SandboxState.UNKNOWN: Verdict(Standing.ASK_AGAIN),
+    SandboxState.TERMINATED: Verdict(Standing.ENDED, EndReason.TERMINATED),
+    SandboxState.FAILED: Verdict(Standing.ENDED, EndReason.FAILED),
+}
+"""What each state means by itself; 'not found' takes two answers."""
+
+
 def judge(status: StatusReading, not_found_ns: int | None, expires_at_ns: int | None) -> Verdict:
     """Judge one answer, given when 'not found' was first said (None: not yet) and when the sandbox was to expire."""
     now_ns = status.window.end_ns
-    match status.state:
-        case None:
-            return Verdict(Standing.UNKNOWN, not_found_ns=not_found_ns)
-        case SandboxState.NOT_FOUND if not_found_ns is None:
-            return Verdict(Standing.ASK_AGAIN, not_found_ns=now_ns)
-        case SandboxState.NOT_FOUND if now_ns - not_found_ns < NOT_FOUND_APART_NS:
-            return Verdict(Standing.ASK_AGAIN, not_found_ns=not_found_ns)
-        case SandboxState.NOT_FOUND:
-            expired = expires_at_ns is not None and expires_at_ns <= now_ns
-            reason = EndReason.EXPIRED if expired else EndReason.GONE
-            return Verdict(Standing.ENDED, reason, not_found_ns)
-        case SandboxState.TERMINATED:
-            return Verdict(Standing.ENDED, EndReason.TERMINATED)
-        case SandboxState.FAILED:
-            return Verdict(Standing.ENDED, EndReason.FAILED)
-        case SandboxState.PAUSED:
-            return Verdict(Standing.PAUSED)
-        case SandboxState.STOPPING | SandboxState.UNKNOWN:
-            return Verdict(Standing.ASK_AGAIN)
-        case SandboxState.PENDING | SandboxState.RUNNING:
-            return Verdict(Standing.ALIVE)
+    if status.state is None:
+        return Verdict(Standing.UNKNOWN, not_found_ns=not_found_ns)
+    if status.state is not SandboxState.NOT_FOUND:
+        return _VERDICTS[status.state]
+    if not_found_ns is None or now_ns - not_found_ns < NOT_FOUND_APART_NS:
+        return Verdict(Standing.ASK_AGAIN, not_found_ns=now_ns if not_found_ns is None else not_found_ns)
+    expired = expires_at_ns is not None and expires_at_ns <= now_ns
+    return Verdict(Standing.ENDED, EndReason.EXPIRED if expired else EndReason.GONE, not_found_ns)

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeVar
 
 from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, RolloutEvent, StartEvent, StopEvent
 from sandgauge_poller.tracking.bounded import BoundedDict
@@ -10,6 +11,8 @@ from sandgauge_poller.tracking.fold import Lifecycle, earliest
 from sandgauge_poller.tracking.progress import Progress
 from sandgauge_poller.tracking.routing import RouteOutcome, Routing
 from sandgauge_schemas.records import JoinKeys
+
+_Key = TypeVar("_Key", bytes, str)
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,7 @@ class ChangeKind(Enum):
     STARTED = "started"
     STOPPED = "stopped"
     KEYS_LEARNT = "keys_learnt"
+    CONFLICTED = "conflicted"
     RESTORED = "restored"
 
 
@@ -123,7 +127,7 @@ class ActiveSet:
             sandbox = Tracked(key, route.deployment, route.outcome)
             self._sandboxes[key] = sandbox
             self._by_id.setdefault(key.sandbox_id, []).append(sandbox)
-        previous = sandbox.lifecycle.start
+        previous, agreed = sandbox.lifecycle.start, not sandbox.lifecycle.conflicting
         sandbox.lifecycle = sandbox.lifecycle.with_start(event)
         start = sandbox.lifecycle.start
         if start is not previous and start is not None:
@@ -136,6 +140,8 @@ class ActiveSet:
             if stop is not None:
                 sandbox.lifecycle = sandbox.lifecycle.with_stop(stop)
         changes = [Change(ChangeKind.STARTED if previous is None else ChangeKind.KEYS_LEARNT, sandbox)]
+        if agreed and sandbox.lifecycle.conflicting:
+            changes.append(Change(ChangeKind.CONFLICTED, sandbox))
         if sandbox.lifecycle.stop is not None:
             changes.append(Change(ChangeKind.STOPPED, sandbox))
         return changes
@@ -176,9 +182,9 @@ class ActiveSet:
         return f"provider:{keys.provider or ''}"
 
 
-def _remove(index: dict[bytes, list[Tracked]] | dict[str, list[Tracked]], key: bytes | str, sandbox: Tracked) -> None:
-    entries: list[Tracked] = index.get(key, [])  # type: ignore[arg-type,assignment]  # one helper for both indexes
-    if sandbox in entries:
-        entries.remove(sandbox)
-    if not entries:
-        index.pop(key, None)  # type: ignore[arg-type]  # the same
+def _remove(index: dict[_Key, list[Tracked]], key: _Key, sandbox: Tracked) -> None:
+    entries = [entry for entry in index.get(key, ()) if entry is not sandbox]
+    if entries:
+        index[key] = entries
+    else:
+        index.pop(key, None)

@@ -42,7 +42,8 @@ class Lifecycle:
         keys = self.start.record.keys
         run_id, rollout_id = keys.run_id, keys.rollout_id
         if self.naming_start is not None:
-            run_id, rollout_id = self.naming_start.record.keys.run_id or run_id, self.naming_start.record.keys.rollout_id
+            naming = self.naming_start.record.keys
+            run_id, rollout_id = naming.run_id or run_id, naming.rollout_id
         elif rollout is not None:
             run_id, rollout_id = run_id or rollout.keys.run_id, rollout.keys.rollout_id
         return replace(keys, run_id=run_id, rollout_id=rollout_id)

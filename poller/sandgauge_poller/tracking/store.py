@@ -162,22 +162,43 @@ def _decode(trace_id: bytes, span_id: bytes, kind: EventKind, received_ns: int, 
     match kind:
         case EventKind.REQUEST:
             return RequestEvent(
-                trace_id=trace_id, span_id=span_id, parent_span_id=parent_span_id, start_ns=start_ns, end_ns=end_ns,
-                received_ns=received_ns, record=RequestRecord.from_attributes(attributes),
+                trace_id=trace_id,
+                span_id=span_id,
+                parent_span_id=parent_span_id,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                received_ns=received_ns,
+                record=RequestRecord.from_attributes(attributes),
             )
         case EventKind.START:
             return StartEvent(
-                trace_id=trace_id, span_id=span_id, parent_span_id=parent_span_id, start_ns=start_ns, end_ns=end_ns,
-                received_ns=received_ns, record=StartRecord.from_attributes(attributes),
+                trace_id=trace_id,
+                span_id=span_id,
+                parent_span_id=parent_span_id,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                received_ns=received_ns,
+                record=StartRecord.from_attributes(attributes),
             )
         case EventKind.STOP:
             return StopEvent(
-                trace_id=trace_id, span_id=span_id, parent_span_id=parent_span_id, start_ns=start_ns, end_ns=end_ns,
-                received_ns=received_ns, keys=JoinKeys.from_attributes(attributes), scope=fields["scope"],
+                trace_id=trace_id,
+                span_id=span_id,
+                parent_span_id=parent_span_id,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                received_ns=received_ns,
+                keys=JoinKeys.from_attributes(attributes),
+                scope=fields["scope"],
                 failed=fields["failed"],
             )
         case EventKind.ROLLOUT:
             return RolloutEvent(
-                trace_id=trace_id, span_id=span_id, parent_span_id=parent_span_id, start_ns=start_ns, end_ns=end_ns,
-                received_ns=received_ns, keys=JoinKeys.from_attributes(attributes),
+                trace_id=trace_id,
+                span_id=span_id,
+                parent_span_id=parent_span_id,
+                start_ns=start_ns,
+                end_ns=end_ns,
+                received_ns=received_ns,
+                keys=JoinKeys.from_attributes(attributes),
             )

@@ -59,6 +59,13 @@ class Tracker:
         self._done[sandbox.key] = True
         await self._database.write(lambda connection: store.finish(connection, sandbox.key, now_ns))
 
+    async def forget_unread(self, before_ns: int, is_read: Callable[[Tracked], bool], now_ns: int) -> None:
+        """Let go of sandboxes that nobody reads and whose stop never came."""
+        for sandbox in self._active:
+            start = sandbox.lifecycle.start
+            if start is not None and start.received_ns < before_ns and not is_read(sandbox):
+                await self.finish(sandbox, now_ns)
+
     async def prune(self, before_ns: int, most_rows: int) -> None:
         """Forget in the store what is past its memory and needed by no live sandbox."""
         needed: set[tuple[EventKind, str]] = set()

@@ -1,0 +1,52 @@
+"""What the poller's own metrics look up: counts of sandboxes, intervals, and what waits in the outbox."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from sandgauge_poller.export import outbox
+from sandgauge_poller.reading.context import ReadingContext
+from sandgauge_poller.self_metrics import OutboxState
+from sandgauge_poller.tracking.active_set import ActiveSet
+from sandgauge_poller.tracking.database import Database
+from sandgauge_schemas.names import SandboxState, Signal
+
+
+class Observation:
+    """Snapshots for the thread that collects the metrics."""
+
+    def __init__(
+        self, active: ActiveSet, context: ReadingContext, database: Database, now_ns: Callable[[], int]
+    ) -> None:
+        self._active = active
+        self._context = context
+        self._database = database
+        self._now_ns = now_ns
+
+    def sandboxes(self) -> Mapping[tuple[str | None, SandboxState], int]:
+        """Return how many sandboxes there are, by deployment and state."""
+        return Counter((sandbox.deployment, self._context.state(sandbox)) for sandbox in self._active)
+
+    def leaks(self) -> Mapping[str, int]:
+        """Return how many leaked sandboxes are alive, by deployment."""
+        counts = dict.fromkeys(self._context.providers, 0)
+        for sandbox in self._active:
+            if sandbox.progress.leaked and sandbox.progress.end is None and sandbox.deployment in counts:
+                counts[sandbox.deployment] += 1
+        return counts
+
+    def effective_intervals_s(self) -> Mapping[str, float]:
+        """Return the interval that each deployment can carry, in seconds."""
+        asked = self._context.settings.collection_interval
+        return {name: asked * self._context.stretch(name) for name in self._context.providers}
+
+    def outbox(self) -> Mapping[Signal, OutboxState]:
+        """Return what waits of each signal."""
+        now_ns = self._now_ns()
+        return {
+            signal: OutboxState(
+                size=account.pending_bytes,
+                age_s=max(0.0, (now_ns - account.oldest_ns) / 1e9) if account.oldest_ns is not None else 0.0,
+                items=account.outcomes,
+            )
+            for signal, account in self._database.read(outbox.accounts).items()
+        }
