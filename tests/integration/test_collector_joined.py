@@ -5,6 +5,7 @@ from collections import Counter
 from itertools import chain
 
 import pytest
+
 from sandgauge_demo.collector import JOINED
 from sandgauge_schemas.names import (
     NEMO_GYM_ROLLOUT_ID,
@@ -76,8 +77,10 @@ def test_one_resource_for_each_rollout_whoever_sent_the_spans(joined):
         from_resource(
             POLLER,
             *(span(name, rollout_keys("run-1", rollout), trace_id=trace) for rollout, trace in traces_of.items()),
+            scope=scope,
+            version=version,
         )
-        for name in poller_names
+        for name, scope, version in zip(poller_names, ("tests", "sandgauge.poller"), ("2", "1"), strict=True)
     ]
     (line,) = joined(traces(*of_gym), *(traces(one) for one in of_poller))
 

@@ -23,11 +23,13 @@ def traces(*resources: dict[str, Any]) -> dict[str, Any]:
     return {"resourceSpans": list(resources)}
 
 
-def from_resource(attributes: dict[str, Any], *spans: dict[str, Any], scope: str = "tests") -> dict[str, Any]:
-    """Return spans of one resource."""
+def from_resource(
+    attributes: dict[str, Any], *spans: dict[str, Any], scope: str = "tests", version: str = "1"
+) -> dict[str, Any]:
+    """Return spans of one resource and one instrumentation scope."""
     return {
         "resource": {"attributes": key_values(attributes)},
-        "scopeSpans": [{"scope": {"name": scope, "version": "1"}, "spans": list(spans)}],
+        "scopeSpans": [{"scope": {"name": scope, "version": version}, "spans": list(spans)}],
     }
 
 
