@@ -5,6 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 import pytest
+
 from sandgauge_demo.collector import JOINED, RunningCollector
 from sandgauge_schemas.names import (
     METRIC_GYM_SANDBOX_CPU_COUNT,

@@ -4,6 +4,7 @@ import re
 
 import pytest
 import requests
+
 from sandgauge_demo.collector import CollectorError
 from sandgauge_schemas.names import METRIC_GYM_SANDBOX_CPU_COUNT, SPAN_GYM_SANDBOX_START
 from support.otlp_json import from_resource, gauge, metrics, point, span, traces
