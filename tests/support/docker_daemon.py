@@ -8,11 +8,9 @@ the host, and so nothing inside can reach further than the host.
 """
 
 import contextlib
-import io
 import os
 import shutil
 import subprocess
-import tarfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from ipaddress import IPv4Address
@@ -62,22 +60,6 @@ class DockerDaemon:
     def inside(self, *command: str) -> list[str]:
         """The command that runs the given one in the daemon's network, and ends with the process that starts it."""
         return [*DIE_WITH_PARENT, "nsenter", f"--net=/proc/{self.process_id}/ns/net", "--", *command]
-
-
-def archive(files: Mapping[str, bytes | Path], links: Mapping[str, str] | None = None) -> bytes:
-    """A tar archive of executable files (path to content, or to the file that has it) and symbolic links."""
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w") as tar:
-        for name, content in files.items():
-            data = content.read_bytes() if isinstance(content, Path) else content
-            entry = tarfile.TarInfo(name)
-            entry.mode, entry.size = 0o755, len(data)
-            tar.addfile(entry, io.BytesIO(data))
-        for name, target in (links or {}).items():
-            entry = tarfile.TarInfo(name)
-            entry.type, entry.linkname = tarfile.SYMTYPE, target
-            tar.addfile(entry)
-    return buffer.getvalue()
 
 
 @contextlib.contextmanager

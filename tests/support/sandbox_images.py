@@ -1,18 +1,21 @@
 """The two images that a sandbox is made of, built from what the machine has instead of from a registry."""
 
+import io
 import os
 import shutil
 import subprocess
+import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from support.build_cache import building, fingerprint
-from support.docker_daemon import DockerDaemon, archive
+from support.docker_daemon import DockerDaemon
 from support.real_parts import require
 
 SANDBOX_IMAGE = "local/busybox:1"
 EXECD_IMAGE = "local/execd:1"
 SOURCE = Path(__file__).parent / "execd_stand_in"
-APPLETS = ("cat", "kill", "ls", "ps", "sh", "sleep", "tail", "test")
+APPLETS = ("cat", "kill", "ls", "pidof", "ps", "sh", "sleep", "tail", "test")
 # The server makes this the entrypoint of every sandbox, before the command that the sandbox was created with.
 BOOTSTRAP = b"""#!/bin/sh
 /opt/opensandbox/execd &
@@ -57,3 +60,19 @@ def build_execd() -> Path:
             )
             partial.rename(binary)
     return binary
+
+
+def archive(files: Mapping[str, bytes | Path], links: Mapping[str, str]) -> bytes:
+    """A tar archive of executable files (path to content, or to the file that has it) and symbolic links."""
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, content in files.items():
+            data = content.read_bytes() if isinstance(content, Path) else content
+            entry = tarfile.TarInfo(name)
+            entry.mode, entry.size = 0o755, len(data)
+            tar.addfile(entry, io.BytesIO(data))
+        for name, target in links.items():
+            entry = tarfile.TarInfo(name)
+            entry.type, entry.linkname = tarfile.SYMTYPE, target
+            tar.addfile(entry)
+    return buffer.getvalue()
