@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
+
 from support.docker_daemon import DockerDaemon, private_docker_daemon
 from support.opensandbox_server import OpenSandboxServer, running_opensandbox_server
 from support.sandbox_images import import_sandbox_images

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import pytest
 import requests
+
 from support.opensandbox_server import OpenSandboxServer
 from support.waiting import wait_until
 
