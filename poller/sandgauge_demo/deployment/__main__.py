@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import os
+import resource
 import signal
 import sys
 
@@ -13,7 +14,10 @@ from sandgauge_demo.deployment.server import DeploymentSettings, SimulatedOpenSa
 
 def main() -> None:
     """Serve until SIGINT or SIGTERM. The first line of standard output is the control plane's URL."""
-    asyncio.run(_serve(_settings(sys.argv[1:])))
+    settings = _settings(sys.argv[1:])
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))  # a port and a connection for each sandbox
+    asyncio.run(_serve(settings))
 
 
 def _settings(arguments: list[str]) -> DeploymentSettings:

@@ -1,5 +1,6 @@
 """Answers that a test puts in the place of the simulated ones."""
 
+from collections import Counter
 from enum import StrEnum
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -51,7 +52,7 @@ class FaultBook:
 
     def __init__(self) -> None:
         self._faults: dict[tuple[Route, str | None], Fault] = {}
-        self._met: dict[tuple[Route, str | None], int] = {}
+        self._met: Counter[tuple[Route, str | None]] = Counter()
 
     def set(self, fault: Fault) -> None:
         """Put a fault in force, in the place of an earlier one for the same route and sandbox."""
@@ -63,7 +64,7 @@ class FaultBook:
         """Lift the fault of a route and sandbox; without a route, every fault."""
         for key in list(self._faults):
             if route is None or key == (route, sandbox_id):
-                del self._faults[key]
+                self._lift(key)
 
     def take(self, route: Route, sandbox_id: str | None) -> Fault | None:
         """Return the fault that meets a request, and count it."""
@@ -73,6 +74,9 @@ class FaultBook:
                 continue
             self._met[key] += 1
             if self._met[key] == fault.times:
-                del self._faults[key]
+                self._lift(key)
             return fault
         return None
+
+    def _lift(self, key: tuple[Route, str | None]) -> None:
+        del self._faults[key], self._met[key]

@@ -12,7 +12,7 @@ SandboxId = Annotated[str, Field(min_length=1, max_length=128, pattern=r"^[A-Za-
 
 
 class _Spec(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=False)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class SandboxSpec(_Spec):
