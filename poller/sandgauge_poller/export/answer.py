@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from enum import Enum
 from http import HTTPStatus
@@ -114,7 +115,8 @@ def _retry_after_s(text: str, now_s: float) -> float | None:
         seconds = float(stripped)
     else:
         try:
-            seconds = parsedate_to_datetime(stripped).timestamp() - now_s
+            moment = parsedate_to_datetime(stripped)
+            seconds = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() - now_s
         except (ValueError, OverflowError):
             return None
     return min(seconds, _LONGEST_RETRY_AFTER_S) if seconds > 0 else None
