@@ -1,0 +1,126 @@
+"""A poller in a process of its own, as a user runs it: a configuration file, the command, its log."""
+
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import yaml
+
+from support.waiting import wait_until
+
+_START_TIMEOUT_S = 20.0
+_STOP_TIMEOUT_S = 10.0
+
+
+class RunningPoller:
+    """`sandgauge run` on free loopback ports; `start` may be called again after `stop` or `kill`: same ports and state.
+
+    The ports are known before it runs, since a Collector wants to be told where it will be.
+    """
+
+    def __init__(self, directory: Path, config: dict[str, Any] | None = None) -> None:
+        directory.mkdir(parents=True, exist_ok=True)
+        self._ingest_port, self._status_port = _free_ports(2)
+        self.endpoint = f"http://127.0.0.1:{self._ingest_port}"
+        self.status_url = f"http://127.0.0.1:{self._status_port}"
+        self.log_file = directory / "poller.log"
+        self.config_file = directory / "sandgauge.yaml"
+        self.configure(config or {})
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log_seen = 0
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def configure(self, config: dict[str, Any]) -> None:
+        """Write the configuration's sections; listening addresses and the state folder are filled in."""
+        whole = {
+            "ingest": {"endpoint": f"127.0.0.1:{self._ingest_port}"},
+            "status": {"endpoint": f"127.0.0.1:{self._status_port}"},
+            "state": {"directory": str(self.config_file.parent / "state")},
+            **config,
+        }
+        self.config_file.write_text(yaml.safe_dump(whole))
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    def start(self) -> None:
+        """Start the process and return once it is ready."""
+        self._log_seen = self.log_file.stat().st_size if self.log_file.exists() else 0
+        with self.log_file.open("ab") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", "sandgauge_poller", "run", "--config", str(self.config_file)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                env={**os.environ, "PYTHONWARNINGS": "default"},
+            )
+        process = self._process
+        wait_until(
+            lambda: bool(self._messages(r"^ready")) or process.poll() is not None,
+            timeout_s=_START_TIMEOUT_S,
+            what="a poller that is ready",
+        )
+        if process.poll() is not None:
+            raise RuntimeError(f"the poller ended with {process.returncode}: {self.log_file.read_text()[-2000:]}")
+
+    def stop(self) -> int:
+        """End it as an orchestrator does, and return its exit code."""
+        return self._end(signal.SIGTERM)
+
+    def kill(self) -> int:
+        """End it as a crash does."""
+        return self._end(signal.SIGKILL)
+
+    def log(self) -> list[dict[str, Any]]:
+        """Return everything it has logged."""
+        return [json.loads(line) for line in self.log_file.read_text().splitlines() if line.startswith("{")]
+
+    def complaints(self) -> list[str]:
+        """Return what it logged as an error, and whatever else it printed."""
+        errors = [entry["message"] for entry in self.log() if entry["level"] in ("error", "critical")]
+        return errors + [line for line in self.log_file.read_text().splitlines() if not line.startswith("{")]
+
+    def _messages(self, pattern: str) -> list[str]:
+        text = self.log_file.read_bytes()[self._log_seen :].decode()
+        entries = [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+        return [entry["message"] for entry in entries if re.search(pattern, entry["message"])]
+
+    def _end(self, number: signal.Signals) -> int:
+        if self._process is None:
+            return 0
+        self._process.send_signal(number)
+        try:
+            return self._process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+        finally:
+            self._process = None
+
+
+def _free_ports(count: int) -> list[int]:
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [one.getsockname()[1] for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
