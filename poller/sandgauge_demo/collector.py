@@ -193,7 +193,10 @@ class RunningCollector:
             raise
 
     def stop(self) -> None:
-        """Ask the process to end and wait; what it holds in memory is written out first. Kill it when it does not."""
+        """Ask the process to end and wait; what it holds in memory is written out first. Kill it when it does not.
+
+        A Collector heeds the request only a moment after it reports itself healthy; before that it just ends.
+        """
         if self._process is None:
             return
         self._process.terminate()

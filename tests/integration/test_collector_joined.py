@@ -34,22 +34,33 @@ POLLER = {SERVICE_NAME: SANDGAUGE_POLLER_SERVICE_NAME}
 
 @pytest.fixture
 def joined(tmp_path):
-    """Send requests in one window and return the lines: a Collector that is stopped writes what it still gathers."""
+    """Send one request, which never straddles two windows, and return its line once it is there."""
 
-    def run(*sent):
-        with collector(tmp_path, JOINED) as running:
-            assert [send(running, request) for request in sent] == [200] * len(sent)
-        return lines(running)
+    def run(*resources, count):
+        with collector(tmp_path, JOINED, settings={"JOIN_WINDOW": "50ms"}) as running:
+            assert send(running, traces(*resources)) == 200
+            wait_for_spans(running, count)
+        (line,) = lines(running)
+        return line
 
     return run
 
 
 def lines(running):
-    """Return each line as a list of (resource attributes, spans)."""
+    """Return each finished line as a list of (resource attributes, spans)."""
+    text = running.joined_file.read_text() if running.joined_file.exists() else ""
     return [
         [(plain(one["resource"]["attributes"]), spans(one)) for one in json.loads(line)["resourceSpans"]]
-        for line in running.joined_file.read_text().splitlines()
+        for line in text.split("\n")[:-1]
     ]
+
+
+def wait_for_spans(running, count):
+    wait_until(
+        lambda: sum(len(group) for line in lines(running) for _, group in line) >= count,
+        timeout_s=15,
+        what=f"{count} joined spans",
+    )
 
 
 def spans(resource_spans):
@@ -82,7 +93,7 @@ def test_one_resource_for_each_rollout_whoever_sent_the_spans(joined):
         )
         for name, scope, version in zip(poller_names, ("tests", "sandgauge.poller"), ("2", "1"), strict=True)
     ]
-    (line,) = joined(traces(*of_gym), *(traces(one) for one in of_poller))
+    line = joined(*of_gym, *of_poller, count=12)
 
     found = {keys[NEMO_GYM_ROLLOUT_ID]: Counter(one["name"] for one in group) for keys, group in line}
     assert [keys for keys, _ in line] == [rollout_keys("run-1", rollout) for rollout in found]
@@ -97,11 +108,10 @@ def test_one_resource_for_each_rollout_whoever_sent_the_spans(joined):
 
 
 def test_equal_rollout_ids_of_two_runs_stay_apart(joined):
-    (line,) = joined(
-        traces(
-            from_resource(GYM, span(SPAN_GYM_ROLLOUT, {NEMO_GYM_ROLLOUT_ID: "7-0"})),
-            from_resource({**GYM, NEMO_RUN_ID: "run-2"}, span(SPAN_GYM_ROLLOUT, {NEMO_GYM_ROLLOUT_ID: "7-0"})),
-        )
+    line = joined(
+        from_resource(GYM, span(SPAN_GYM_ROLLOUT, {NEMO_GYM_ROLLOUT_ID: "7-0"})),
+        from_resource({**GYM, NEMO_RUN_ID: "run-2"}, span(SPAN_GYM_ROLLOUT, {NEMO_GYM_ROLLOUT_ID: "7-0"})),
+        count=2,
     )
     assert [keys for keys, _ in line] == [rollout_keys("run-1", "7-0"), rollout_keys("run-2", "7-0")]
 
@@ -113,14 +123,13 @@ def test_equal_rollout_ids_of_two_runs_stay_apart(joined):
 )
 def test_spans_without_a_whole_rollout_key_are_grouped_by_trace(joined, run, rollout):
     first, second = new_trace_id(), new_trace_id()
-    (line,) = joined(
-        traces(
-            *(
-                from_resource({SERVICE_NAME: "nemo-gym/swe_agent", **run}, span(name, rollout, trace_id=trace))
-                for name in (SPAN_GYM_SANDBOX_START, SPAN_GYM_SANDBOX_STOP)
-                for trace in (first, second)
-            )
-        )
+    line = joined(
+        *(
+            from_resource({SERVICE_NAME: "nemo-gym/swe_agent", **run}, span(name, rollout, trace_id=trace))
+            for name in (SPAN_GYM_SANDBOX_START, SPAN_GYM_SANDBOX_STOP)
+            for trace in (first, second)
+        ),
+        count=4,
     )
     assert [keys for keys, _ in line] == [
         {**run, **rollout, SANDGAUGE_TRACE_GROUP: first},
@@ -132,7 +141,7 @@ def test_spans_without_a_whole_rollout_key_are_grouped_by_trace(joined, run, rol
 
 
 def test_stock_gym_gives_two_groups_of_one_trace(joined):
-    (line,) = joined(captured("rollout"))
+    line = joined(*captured("rollout")["resourceSpans"], count=14)
     groups = {
         (keys[NEMO_RUN_ID], keys.get(NEMO_GYM_ROLLOUT_ID), *{attributes(one)[OTEL_TRACE_ID] for one in group}): Counter(
             one["name"] for one in group
@@ -152,18 +161,26 @@ def test_stock_gym_gives_two_groups_of_one_trace(joined):
 
 def test_only_sandbox_and_rollout_spans_are_joined(joined):
     names = [SPAN_GYM_SANDBOX_START, SPAN_GYM_SANDBOX_EXEC, "gym.verify", "HTTP POST", "gym.rollouts", "gym.sandboxes"]
-    (line,) = joined(traces(from_resource(GYM, *(span(name) for name in names))))
+    line = joined(from_resource(GYM, *(span(name) for name in names)), count=2)
     kept = chain.from_iterable(group for _, group in line)
     assert [one["name"] for one in kept] == [SPAN_GYM_SANDBOX_START, SPAN_GYM_SANDBOX_EXEC]
 
 
-def test_lines_are_written_while_it_runs_and_later_spans_follow_in_later_lines(tmp_path):
-    with collector(tmp_path, JOINED, settings={"JOIN_WINDOW": "50ms"}) as running:
-        for count in (1, 2):
-            send(running, traces(from_resource(GYM, span(SPAN_GYM_ROLLOUT, {NEMO_GYM_ROLLOUT_ID: "7-0"}))))
-            wait_until(
-                lambda count=count: running.joined_file.exists() and len(lines(running)) == count,
-                timeout_s=10,
-                what=f"{count} joined lines",
-            )
-        assert [[keys for keys, _ in line] for line in lines(running)] == [[rollout_keys("run-1", "7-0")]] * 2
+def test_a_window_gathers_what_several_requests_bring(tmp_path):
+    request = traces(from_resource(GYM, span(SPAN_GYM_ROLLOUT, {NEMO_GYM_ROLLOUT_ID: "7-0"})))
+    with collector(tmp_path, JOINED, settings={"JOIN_WINDOW": "1s"}) as running:
+        for _ in range(10):
+            assert send(running, request) == 200
+        wait_for_spans(running, 10)
+    found = lines(running)
+    assert len(found) < 10
+    assert [[keys for keys, _ in line] for line in found] == [[rollout_keys("run-1", "7-0")]] * len(found)
+
+
+def test_a_stop_writes_what_the_present_window_has_gathered(tmp_path):
+    request = traces(from_resource(GYM, span(SPAN_GYM_ROLLOUT, {NEMO_GYM_ROLLOUT_ID: "7-0"})))
+    with collector(tmp_path, JOINED, settings={"JOIN_WINDOW": "2s"}) as running:
+        assert send(running, request) == 200
+        wait_for_spans(running, 1)
+        assert send(running, request) == 200
+    assert [[keys for keys, _ in line] for line in lines(running)] == [[rollout_keys("run-1", "7-0")]] * 2
