@@ -61,7 +61,7 @@ class CollectorClient:
         url = f"{self._base}/{signal.value}"
         try:
             with self._session.post(url, data=body, timeout=timeout_s, allow_redirects=False, stream=True) as response:
-                content = response.raw.read(_MAX_ANSWER_BYTES)
+                content = _read(response.raw)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise NoAnswerError(_reason(error)) from error
         headers = {name.lower(): value for name, value in response.headers.items()}
@@ -83,6 +83,14 @@ def send(post: Post, signal: Signal, message: bytes, *, timeout_s: float, now_s:
     except NoAnswerError as error:
         return Outcome(verdict=Verdict.RETRY, detail=str(error))
     return classify(signal, answer, now_s=now_s)
+
+
+def _read(raw: urllib3.BaseHTTPResponse) -> bytes:
+    """Return the body up to the bound; reading to its end is what notices that it was cut off."""
+    content = b""
+    while len(content) < _MAX_ANSWER_BYTES and (more := raw.read(_MAX_ANSWER_BYTES - len(content))):
+        content += more
+    return content
 
 
 def _reason(error: BaseException) -> str:

@@ -61,7 +61,8 @@ class Lane:
         self._unlogged += 1
         if self._monotonic() < self._log_due_s:
             return
-        detail = f"{outcome.rejected} refused; {outcome.detail}" if outcome.rejected else outcome.detail
+        refused = f"{outcome.rejected} refused" if outcome.rejected else ""
+        detail = "; ".join(part for part in (refused, outcome.detail) if part)
         message = "export of %s: %s: %s (%d since the last line)"
         _logger.warning(message, self.signal.value, _WORDS[outcome.verdict], detail, self._unlogged)
         self._unlogged = 0
