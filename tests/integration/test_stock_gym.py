@@ -2,6 +2,7 @@
 
 import json
 from collections import defaultdict
+from dataclasses import dataclass
 
 import pytest
 
@@ -74,10 +75,14 @@ def outcome(tmp_path_factory):
         assert not backends.violations
 
 
+@dataclass(frozen=True)
 class Outcome:
-    def __init__(self, runs, read, backends, lines, asked, poller):
-        self.runs, self.read, self.backends, self.lines = runs, read, backends, lines
-        self.asked, self.poller = asked, poller
+    runs: dict
+    read: list
+    backends: OtlpSink
+    lines: list
+    asked: set
+    poller: RunningPoller
 
     def of(self, name):
         """Spans of a name by sandbox id."""

@@ -60,13 +60,13 @@ class Points:
 def record_allocation(sandbox: Tracked, reading: AllocationReading) -> OutboxItem | None:
     """Return the allocation's span if it is news, and remember it."""
     progress = sandbox.progress
-    if reading.oom_killed is not None:
-        progress.oom_killed = reading.oom_killed
+    # While a sandbox lives only a kill that was seen says something: the flag is False until it is over.
+    progress.oom_killed = reading.oom_killed or progress.oom_killed
     if reading.error_type in _SILENT and progress.allocation is not None:
         return None
     allocation = reading.allocation
     if reading.error_type is not None:
-        allocation = _with_known_placement(allocation, progress.recorded_allocation)
+        allocation = _placement_only(allocation, progress.recorded_allocation or Allocation())
     status = ReadingStatus(source=reading.source, error_type=reading.error_type)
     if (status, allocation) == (progress.allocation_status, progress.recorded_allocation):
         return None
@@ -256,10 +256,9 @@ def _closing_point(metric: str, series: Series, time_ns: int) -> GaugePoint:
     return GaugePoint(metric=metric, value=None, time_ns=time_ns, attributes=series.attributes)
 
 
-def _with_known_placement(allocation: Allocation, known: Allocation | None) -> Allocation:
-    if known is None:
-        return allocation
-    return replace(allocation, designator=allocation.designator or known.designator, host=allocation.host or known.host)
+def _placement_only(allocation: Allocation, known: Allocation) -> Allocation:
+    """Return where the sandbox runs, as told now or before; without quantities there are no components."""
+    return Allocation(designator=allocation.designator or known.designator, host=allocation.host or known.host)
 
 
 def _span(  # noqa: PLR0913  # one parameter for each part of the span's identity
