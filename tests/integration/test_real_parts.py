@@ -1,4 +1,5 @@
 import pytest
+
 from support.real_parts import require
 
 REQUIRED = "SANDGAUGE_REQUIRE_REAL_PARTS"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import requests
+
 from sandgauge_demo.collector import (
     BASE,
     Destinations,
@@ -15,7 +16,6 @@ from sandgauge_demo.collector import (
     shipped_config,
     source_checkout,
 )
-
 from support.real_parts import require
 
 NOBODY = "http://127.0.0.1:9"
