@@ -1,0 +1,179 @@
+"""What the poller tells about itself: registered names, units and attributes, sent to the same Collector."""
+
+from dataclasses import dataclass
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+
+from sandgauge_poller.export.messages import TELEMETRY_SCOPE
+from sandgauge_poller.self_metrics import OutboxState, SelfMetrics, make_meter_provider
+from sandgauge_schemas import names
+from sandgauge_schemas.names import (
+    ConflictKind,
+    ErrorType,
+    ExportOutcome,
+    LeftOutReason,
+    ReadKind,
+    SandboxState,
+    Signal,
+    SpanOutcome,
+)
+from sandgauge_schemas.version import __version__
+from support.conformance import metrics_violations
+from support.otlp_proto import plain_attributes, points_of
+
+SELF_METRICS = {name for name in names.METRIC_UNITS if name.startswith("sandgauge.poller.")}
+
+
+@dataclass(frozen=True)
+class Window:
+    start_ns: int = 1_000_000_000
+    end_ns: int = 2_250_000_000
+    wait_s: float = 0.5
+
+
+class Observed:
+    def sandboxes(self):
+        return {("training", SandboxState.ACTIVE): 3, (None, SandboxState.UNMATCHED): 1}
+
+    def leaks(self):
+        return {"training": 2}
+
+    def effective_intervals_s(self):
+        return {"training": 12.5}
+
+    def outbox(self):
+        items = {outcome: number for number, outcome in enumerate(ExportOutcome)}
+        return {signal: OutboxState(size=10, age_s=0.5, items=items) for signal in Signal}
+
+
+class Sent(list):
+    """Keeps what is sent, and says whether it arrived."""
+
+    arrives = True
+
+    def __call__(self, message):
+        self.append(ExportMetricsServiceRequest.FromString(message))
+        return self.arrives
+
+    def points(self, name):
+        return {
+            tuple(sorted(point.attributes.items())): point.value for point in points_of(self[-1]) if point.name == name
+        }
+
+    def histograms(self, name):
+        return {
+            tuple(sorted(plain_attributes(point.attributes).items())): point
+            for resource in self[-1].resource_metrics
+            for scope in resource.scope_metrics
+            for metric in scope.metrics
+            for point in metric.histogram.data_points
+            if metric.name == name
+        }
+
+
+@pytest.fixture
+def sent():
+    return Sent()
+
+
+@pytest.fixture
+def provider(sent):
+    made = make_meter_provider(sent, interval_s=3600)
+    yield made
+    made.shutdown()
+
+
+@pytest.fixture
+def metrics(provider):
+    return SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__))
+
+
+def use_everything(metrics):
+    metrics.read("training", ReadKind.SAMPLE, None, Window())
+    metrics.read("training", ReadKind.SAMPLE, ErrorType.TIMEOUT, Window())
+    metrics.read("training", ReadKind.STATUS, ErrorType.NOT_FOUND, Window())
+    metrics.lateness("training", 0.002)
+    metrics.discovery_lag("training", 1.2)
+    metrics.spans(SpanOutcome.ACCEPTED, None, 4)
+    metrics.spans(SpanOutcome.IGNORED, "name", 2)
+    metrics.points_left_out(LeftOutReason.AGE, 8)
+    metrics.points_restamped("training", 1)
+    metrics.conflict(ConflictKind.ROLLOUT)
+    metrics.observe(Observed())
+
+
+def test_every_registered_instrument_is_there_and_conforms(provider, metrics, sent):
+    use_everything(metrics)
+    provider.force_flush()
+    assert metrics_violations(sent[-1]) == []
+    seen = {
+        metric.name
+        for resource in sent[-1].resource_metrics
+        for scope in resource.scope_metrics
+        for metric in scope.metrics
+        if scope.scope.name == TELEMETRY_SCOPE
+    }
+    assert seen == SELF_METRICS
+
+
+def test_counts_are_told_apart_by_their_attributes(provider, metrics, sent):
+    use_everything(metrics)
+    provider.force_flush()
+    assert sent.points(names.METRIC_SANDGAUGE_POLLER_READS) == {
+        (("deployment", "training"), ("kind", "sample"), ("outcome", "ok")): 1,
+        (("deployment", "training"), ("kind", "sample"), ("outcome", "timeout")): 1,
+        (("deployment", "training"), ("kind", "status"), ("outcome", "not_found")): 1,
+    }
+    assert sent.points(names.METRIC_SANDGAUGE_POLLER_SPANS) == {
+        (("outcome", "accepted"),): 4,
+        (("outcome", "ignored"), ("reason", "name")): 2,
+    }
+    assert sent.points(names.METRIC_SANDGAUGE_POLLER_SANDBOXES) == {
+        (("deployment", "training"), ("state", "active")): 3,
+        (("state", "unmatched"),): 1,
+    }
+    assert sent.points(names.METRIC_SANDGAUGE_POLLER_EXPORT_ITEMS)[("outcome", "dropped"), ("signal", "traces")] == 3
+
+
+def test_durations_are_seconds_in_buckets_of_seconds(provider, metrics, sent):
+    use_everything(metrics)
+    provider.force_flush()
+    durations = sent.histograms(names.METRIC_SANDGAUGE_POLLER_READ_DURATION)
+    sample = durations[("deployment", "training"), ("kind", "sample")]
+    assert (sample.count, sample.sum) == (2, 2.5)
+    assert {0.1, 1.0, 2.0} <= set(sample.explicit_bounds)
+    waits = sent.histograms(names.METRIC_SANDGAUGE_POLLER_READ_WAIT)
+    assert waits[("deployment", "training"), ("kind", "sample")].sum == 1.0
+
+
+def test_an_export_that_failed_is_made_up_for_by_the_next(provider, metrics, sent):
+    sent.arrives = False
+    metrics.conflict(ConflictKind.ROLLOUT)
+    provider.force_flush()
+    sent.arrives = True
+    metrics.conflict(ConflictKind.ROLLOUT)
+    provider.force_flush()
+    assert sent.points(names.METRIC_SANDGAUGE_POLLER_CONFLICTS) == {(("kind", "rollout"),): 2}
+
+
+def test_the_resource_is_the_poller_alone(provider, metrics, sent):
+    metrics.conflict(ConflictKind.ROLLOUT)
+    provider.force_flush()
+    resource = plain_attributes(sent[-1].resource_metrics[0].resource.attributes)
+    assert resource == {names.SERVICE_NAME: "sandgauge-poller", names.SERVICE_VERSION: __version__}
+
+
+def test_a_shard_names_itself_and_the_environment_adds_nothing(sent, monkeypatch):
+    monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "team=other")
+    monkeypatch.setenv("OTEL_SERVICE_NAME", "other")
+    provider = make_meter_provider(sent, interval_s=3600, service_instance_id="shard-0")
+    SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__)).conflict(ConflictKind.ROLLOUT)
+    provider.shutdown()
+    resource = plain_attributes(sent[-1].resource_metrics[0].resource.attributes)
+    assert resource == {
+        names.SERVICE_NAME: "sandgauge-poller",
+        names.SERVICE_VERSION: __version__,
+        names.SERVICE_INSTANCE_ID: "shard-0",
+    }
+    assert metrics_violations(sent[-1]) == []
