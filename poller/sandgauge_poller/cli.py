@@ -10,7 +10,6 @@ import click
 
 from sandgauge_poller.config import Config, ConfigErrors, find_config, load_config
 from sandgauge_poller.logs import set_up_logs
-from sandgauge_poller.service import Poller
 from sandgauge_poller.tracking.database import StateError
 from sandgauge_schemas.version import __version__
 
@@ -42,6 +41,8 @@ def run(config_file: Path | None) -> None:
 
 
 async def _run(config: Config) -> None:
+    from sandgauge_poller.service import Poller  # noqa: PLC0415  # half a second of imports that `check` does not need
+
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -1,0 +1,93 @@
+"""The command line as a user meets it: exit codes, and messages that say what to do."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from sandgauge_poller.cli import cli
+
+CONFIGS = Path(__file__).parents[1] / "fixtures" / "config"
+BAD = sorted(CONFIGS.glob("bad_*.yaml"))
+EXPECTED = json.loads((CONFIGS / "expected.json").read_text())
+WITHOUT_AN_EXTRA = """
+import sys
+sys.modules["click"] = None
+from sandgauge_poller.__main__ import main
+main()
+"""
+
+
+def sandgauge(*arguments, cwd, **environment):
+    return subprocess.run(
+        [sys.executable, "-m", "sandgauge_poller", *arguments],
+        cwd=cwd,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
+
+
+def test_there_are_at_least_ten_bad_configurations():
+    assert len(BAD) >= 10
+
+
+@pytest.mark.parametrize("path", BAD, ids=[path.stem for path in BAD])
+def test_a_bad_configuration_ends_with_1_and_names_file_line_key_and_cure(path):
+    answer = CliRunner().invoke(cli, ["check", "--config", str(path)])
+    assert (answer.exit_code, answer.stdout) == (1, "")
+    expected = EXPECTED[path.stem]
+    key = f" {expected['key']}: " if expected["key"] else " "
+    start = f"{path}:{expected['line']}:{key}"
+    (line,) = [line for line in answer.stderr.splitlines() if line.startswith(start)]
+    assert expected["reason"] in line
+    assert expected["cure"] in line
+
+
+def test_a_good_configuration_ends_with_0(tmp_path):
+    (tmp_path / "sandgauge.yaml").write_text("deployments:\n  - {name: training, endpoint: http://127.0.0.1:8080}\n")
+    answer = sandgauge("check", cwd=tmp_path)
+    assert (answer.returncode, answer.stdout.strip()) == (0, "ok: 1 deployment")
+
+
+@pytest.mark.parametrize("command", ["check", "run"])
+def test_no_configuration_prints_the_smallest_one(command, tmp_path):
+    answer = sandgauge(command, cwd=tmp_path)
+    assert answer.returncode == 1
+    assert "--config" in answer.stderr
+    assert "deployments:\n  - name:" in answer.stderr
+
+
+def test_wrong_usage_ends_with_2(tmp_path):
+    assert sandgauge("runn", cwd=tmp_path).returncode == 2
+
+
+def test_help_lists_the_commands(tmp_path):
+    answer = sandgauge("--help", cwd=tmp_path)
+    assert answer.returncode == 0
+    assert all(command in answer.stdout for command in ("run", "check", "demo"))
+
+
+def test_a_taken_port_and_a_locked_folder_are_said_in_one_line(tmp_path):
+    (tmp_path / "state").mkdir()
+    (tmp_path / "state" / "sandgauge.db").write_text("this is no database" * 100)
+    (tmp_path / "sandgauge.yaml").write_text("state: {directory: state}\ningest: {endpoint: '127.0.0.1:0'}\n")
+    answer = sandgauge("run", cwd=tmp_path)
+    assert answer.returncode == 1
+    assert "sandgauge.db: damaged" in answer.stderr.splitlines()[-1]
+    assert "Traceback" not in answer.stderr
+
+
+def test_without_its_extra_it_says_what_to_install():
+    answer = subprocess.run(
+        [sys.executable, "-c", WITHOUT_AN_EXTRA], capture_output=True, text=True, timeout=30, check=False
+    )
+    assert answer.returncode == 2
+    assert (
+        answer.stderr == "sandgauge: click is not installed; install the poller with: pip install 'sandgauge[poller]'\n"
+    )
