@@ -33,7 +33,10 @@ def number(attributes: Attributes, key: str) -> float | None:
     value = attributes.get(key)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return value if math.isfinite(value) else None
+    try:
+        return value if math.isfinite(value) else None
+    except OverflowError:  # an int beyond every double
+        return None
 
 
 def texts(attributes: Attributes, key: str) -> tuple[str, ...]:

@@ -1,6 +1,5 @@
 """The one resource vocabulary: amounts as observed, and the whole-number shape of a creation request."""
 
-import math
 from dataclasses import dataclass, fields
 from typing import ClassVar, Self, TypeVar
 
@@ -9,6 +8,9 @@ from sandgauge_schemas.names import Resource
 
 RESOURCE_KEYS = tuple(Resource)
 """Key suffixes, in the contract's order."""
+
+LARGEST_AMOUNT = 2**63 - 1
+"""OTLP's whole numbers have 64 bits; nothing real comes near."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,12 +44,12 @@ class SandboxResourceAmounts:
 
     @classmethod
     def from_attributes(cls, attributes: Attributes, prefix: str) -> Self:
-        """Read `<prefix>.<resource>`; a negative amount, or one of the wrong type, is absent."""
+        """Read `<prefix>.<resource>`; an amount below 0, beyond LARGEST_AMOUNT or of the wrong type is absent."""
         return cls(
-            cpu=_positive(number(attributes, f"{prefix}.cpu")),
-            memory_mib=_positive(number(attributes, f"{prefix}.memory_mib")),
-            disk_gib=_positive(number(attributes, f"{prefix}.disk_gib")),
-            gpu=_positive(whole(attributes, f"{prefix}.gpu")),
+            cpu=_possible(number(attributes, f"{prefix}.cpu")),
+            memory_mib=_possible(number(attributes, f"{prefix}.memory_mib")),
+            disk_gib=_possible(number(attributes, f"{prefix}.disk_gib")),
+            gpu=_possible(whole(attributes, f"{prefix}.gpu")),
             gpu_type=text(attributes, f"{prefix}.gpu_type"),
         )
 
@@ -56,7 +58,7 @@ class SandboxResourceAmounts:
 class SandboxResources(SandboxResourceAmounts):
     """The shape that a creation request declares: memory in whole MiB, disk in whole GiB.
 
-    Raises TypeError for a value of the wrong type and ValueError for one that is negative or not finite.
+    Raises TypeError for a value of the wrong type and ValueError for one that is not from 0 to LARGEST_AMOUNT.
     """
 
     _doubles: ClassVar[frozenset[Resource]] = frozenset({Resource.CPU})
@@ -89,15 +91,15 @@ class SandboxResources(SandboxResourceAmounts):
             if isinstance(value, bool) or not isinstance(value, allowed):
                 wanted = " or ".join(kind.__name__ for kind in allowed)
                 raise TypeError(f"{field.name}: {type(value).__name__} is not {wanted}")
-            if not math.isfinite(value) or value < 0:
-                raise ValueError(f"{field.name}: must be a finite number of at least 0")
+            if not 0 <= value <= LARGEST_AMOUNT:
+                raise ValueError(f"{field.name}: must be a number from 0 to {LARGEST_AMOUNT}")
 
 
 _Amount = TypeVar("_Amount", int, float)
 
 
-def _positive(value: _Amount | None) -> _Amount | None:
-    return value if value is not None and value >= 0 else None
+def _possible(value: _Amount | None) -> _Amount | None:
+    return value if value is not None and 0 <= value <= LARGEST_AMOUNT else None
 
 
 def _declared(value: float | None) -> int | None:
