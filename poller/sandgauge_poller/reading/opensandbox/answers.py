@@ -1,0 +1,63 @@
+"""What the JSON bodies of a control plane say."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from http import HTTPStatus
+from typing import Any
+
+from sandgauge_poller.reading.provider import SandboxState
+
+_STATES = {
+    "Pending": SandboxState.PENDING,
+    "Allocated": SandboxState.PENDING,
+    "Running": SandboxState.RUNNING,
+    # On its way into a pause or out of it a sandbox's daemon does not answer either.
+    "Pausing": SandboxState.PAUSED,
+    "Paused": SandboxState.PAUSED,
+    "Resuming": SandboxState.PAUSED,
+    "Stopping": SandboxState.STOPPING,
+    "Terminated": SandboxState.TERMINATED,
+    "Failed": SandboxState.FAILED,
+}
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def parse_object(body: bytes) -> dict[str, Any] | None:
+    """Return the JSON object of a body, or None where it holds none."""
+    try:
+        parsed = json.loads(body)
+    except (ValueError, RecursionError):
+        return None
+    return parsed if isinstance(parsed, dict) else None
+
+
+def error_code(body: bytes) -> str | None:
+    """Return the `code` of a control plane's own error, such as `DOCKER::SANDBOX_NOT_FOUND`."""
+    code = (parse_object(body) or {}).get("code")
+    return code if isinstance(code, str) else None
+
+
+def is_not_found(status: int | None, body: bytes) -> bool:
+    """Tell whether the control plane says that it does not know the sandbox; a missing route's 404 is no such word."""
+    return status == HTTPStatus.NOT_FOUND and (error_code(body) or "").endswith("::SANDBOX_NOT_FOUND")
+
+
+def parse_status(body: bytes) -> tuple[SandboxState, int | None] | None:
+    """Return state and expiry (ns since the epoch, None without one) of GET sandbox, or None for another format."""
+    sandbox = parse_object(body) or {}
+    status = sandbox.get("status")
+    state = status.get("state") if isinstance(status, dict) else None
+    if not isinstance(state, str):
+        return None
+    return _STATES.get(state, SandboxState.UNKNOWN), _nanoseconds(sandbox.get("expiresAt"))
+
+
+def _nanoseconds(text: object) -> int | None:
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    # Without an offset it could be any zone's time.
+    return None if moment.tzinfo is None else (moment - _EPOCH) // timedelta(microseconds=1) * 1000

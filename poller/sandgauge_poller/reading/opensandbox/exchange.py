@@ -1,0 +1,134 @@
+"""One bounded GET: time, size, redirects, encodings and errors are all settled here, and nothing is raised."""
+
+import asyncio
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+
+import aiohttp
+from yarl import URL
+
+from sandgauge_poller.config import ClientTls
+from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.provider import ReadWindow
+from sandgauge_schemas.names import ErrorType
+from sandgauge_schemas.version import __version__
+
+_HEADERS = {
+    "User-Agent": f"sandgauge-poller/{__version__}",
+    "Accept": "*/*",
+    "Accept-Encoding": "identity",
+    # Where access renews a sandbox's life, polling would keep it alive for ever. Gateways heed this as the server does.
+    "OpenSandbox-Access-Renew": "skip",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Seconds from send to last byte, and bytes of body."""
+
+    timeout_s: float
+    max_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """What one GET gave; no error type means 200 and a whole body. The body may hold secrets and is never shown."""
+
+    window: ReadWindow
+    error_type: ErrorType | None = None
+    status: int | None = None
+    body: bytes = field(default=b"", repr=False)
+
+
+class BoundedSession:
+    """A session that keeps no cookies, heeds no proxy of the environment, and has no limit on connections of its own.
+
+    The library's limit would hold reads back without telling, and its finer time-outs do not bound a read as a whole.
+    Needs a running loop.
+    """
+
+    def __init__(
+        self,
+        tls: ClientTls,
+        *,
+        clock: Clock,
+        keepalive_s: float,
+        headers: Mapping[str, str],
+        trace_configs: Sequence[aiohttp.TraceConfig] = (),
+    ) -> None:
+        self._clock = clock
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ssl=_ssl(tls), keepalive_timeout=keepalive_s),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
+            headers={**_HEADERS, **headers},
+            auto_decompress=False,
+            trust_env=False,
+            trace_configs=list(trace_configs),
+        )
+
+    async def get(
+        self,
+        url: URL,
+        bounds: Bounds,
+        *,
+        asked: float,
+        headers: Mapping[str, str] | None = None,
+        context: object = None,
+    ) -> Answer:
+        """Ask once. `asked`, in monotonic seconds, is when the question came up; `context` goes to the traces."""
+        began, start_ns = self._clock.monotonic(), self._clock.now_ns()
+        status: int | None = None
+        body = b""
+        failure: ErrorType | None = None
+        try:
+            async with (
+                asyncio.timeout(bounds.timeout_s),
+                self._session.get(url, headers=headers, allow_redirects=False, trace_request_ctx=context) as response,
+            ):
+                status = response.status
+                body, failure = await _read_body(response, bounds.max_bytes)
+        except TimeoutError:
+            failure = ErrorType.TIMEOUT
+        except aiohttp.ClientResponseError:
+            failure = ErrorType.UNRECOGNIZED_FORMAT
+        except (aiohttp.ClientError, OSError):
+            failure = ErrorType.CONNECTION
+        window = ReadWindow(start_ns, start_ns + int((self._clock.monotonic() - began) * 1e9), began - asked)
+        # A status other than 200 tells more than what became of its body.
+        return Answer(window=window, error_type=_error_of(status) or failure, status=status, body=body)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._session.close()
+
+
+def _ssl(tls: ClientTls) -> ssl.SSLContext | bool:
+    if tls.insecure_skip_verify:
+        return False
+    return True if tls.ca_file is None else ssl.create_default_context(cafile=tls.ca_file)
+
+
+async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[bytes, ErrorType | None]:
+    if (response.headers.get("Content-Encoding") or "identity").lower() != "identity":
+        # It was not asked for, and unpacking it would need a bound of its own.
+        return b"", ErrorType.UNRECOGNIZED_FORMAT
+    if (response.content_length or 0) > max_bytes:
+        return b"", ErrorType.BODY_TOO_LARGE
+    body = bytearray()
+    while chunk := await response.content.readany():
+        body += chunk
+        if len(body) > max_bytes:
+            return b"", ErrorType.BODY_TOO_LARGE
+    return bytes(body), None
+
+
+def _error_of(status: int | None) -> ErrorType | None:
+    if status is None or status == HTTPStatus.OK:
+        return None
+    if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
+        return ErrorType.UNAUTHORIZED
+    redirected = HTTPStatus.MULTIPLE_CHOICES <= status < HTTPStatus.BAD_REQUEST
+    return ErrorType.REDIRECT if redirected else ErrorType.HTTP_ERROR

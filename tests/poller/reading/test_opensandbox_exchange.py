@@ -1,0 +1,206 @@
+import asyncio
+import gzip
+import random
+import socket
+import time
+
+import pytest
+from aiohttp import web
+from yarl import URL
+
+from sandgauge_poller.config import ClientTls
+from sandgauge_poller.reading.clock import SYSTEM_CLOCK
+from sandgauge_poller.reading.opensandbox.exchange import Answer, BoundedSession, Bounds
+from sandgauge_schemas.names import ErrorType
+from sandgauge_schemas.version import __version__
+from support.http_stub import RawServer, StubServer
+
+BOUNDS = Bounds(0.3, 1000)
+HEAD = b"HTTP/1.1 200 OK\r\n"
+
+
+async def get(url: str, bounds: Bounds = BOUNDS, **session: object) -> Answer:
+    options = {"clock": SYSTEM_CLOCK, "keepalive_s": 15.0, "headers": {}, **session}
+    bounded = BoundedSession(ClientTls(), **options)
+    try:
+        return await bounded.get(URL(url), bounds, asked=time.monotonic())
+    finally:
+        await bounded.close()
+
+
+@pytest.mark.parametrize(
+    ("script", "error_type"),
+    [
+        ([HEAD + b"Content-Length: 2\r\n\r\nok"], None),
+        ([HEAD + b"Transfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n\r\n"], None),
+        ([HEAD + b"\r\nup to the end"], None),
+        ([HEAD + b"Content-Length: 0\r\n\r\n"], None),
+        ([HEAD + b"Content-Encoding: identity\r\nContent-Length: 2\r\n\r\nok"], None),
+        ([b"HTTP/1.1 100 Continue\r\n\r\n" + HEAD + b"Content-Length: 2\r\n\r\nok"], None),
+        # nothing, or not all of it
+        ([], ErrorType.CONNECTION),
+        ([HEAD], ErrorType.CONNECTION),
+        ([HEAD + b"Content-Length: 9\r\n\r\nhalf"], ErrorType.CONNECTION),
+        ([HEAD + b"Transfer-Encoding: chunked\r\n\r\n9\r\nhalf"], ErrorType.CONNECTION),
+        # not HTTP
+        ([HEAD + b"Transfer-Encoding: chunked\r\n\r\nnonsense\r\n"], ErrorType.UNRECOGNIZED_FORMAT),
+        ([b"\x16\x03\x01\x02\x00\x01garbage\r\n\r\n"], ErrorType.UNRECOGNIZED_FORMAT),
+        ([b"SSH-2.0-OpenSSH_9.6\r\n\r\n"], ErrorType.UNRECOGNIZED_FORMAT),
+        ([HEAD + b"Content-Length: -5\r\n\r\n"], ErrorType.UNRECOGNIZED_FORMAT),
+        ([HEAD + b"X: " + b"x" * 100_000 + b"\r\n\r\n"], ErrorType.UNRECOGNIZED_FORMAT),
+        ([HEAD + b"".join(b"X-%d: y\r\n" % n for n in range(1000)) + b"\r\n"], ErrorType.UNRECOGNIZED_FORMAT),
+        # encodings that were not asked for
+        ([HEAD + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"0" * 10**7)], ErrorType.UNRECOGNIZED_FORMAT),
+        ([HEAD + b"Content-Encoding: br\r\nContent-Length: 2\r\n\r\nok"], ErrorType.UNRECOGNIZED_FORMAT),
+        # too much, announced and not
+        ([HEAD + b"Content-Length: 1001\r\n\r\n"], ErrorType.BODY_TOO_LARGE),
+        ([HEAD + b"\r\n" + b"x" * 1001], ErrorType.BODY_TOO_LARGE),
+        (
+            [HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[b"64\r\n" + b"x" * 100 + b"\r\n"] * 11],
+            ErrorType.BODY_TOO_LARGE,
+        ),
+        # statuses, whatever their body
+        ([b"HTTP/1.1 204 No Content\r\n\r\n"], ErrorType.HTTP_ERROR),
+        ([b"HTTP/1.1 206 Partial Content\r\nContent-Length: 2\r\n\r\nok"], ErrorType.HTTP_ERROR),
+        ([b"HTTP/1.1 301 Moved\r\nLocation: /elsewhere\r\nContent-Length: 0\r\n\r\n"], ErrorType.REDIRECT),
+        ([b"HTTP/1.1 304 Not Modified\r\n\r\n"], ErrorType.REDIRECT),
+        ([b"HTTP/1.1 401 Unauthorized\r\nContent-Length: 0\r\n\r\n"], ErrorType.UNAUTHORIZED),
+        ([b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n"], ErrorType.UNAUTHORIZED),
+        ([b"HTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n"], ErrorType.HTTP_ERROR),
+        ([b"HTTP/1.1 500 Error\r\n\r\n" + b"x" * 2000], ErrorType.HTTP_ERROR),
+        ([b"HTTP/1.1 503 Busy\r\nContent-Length: 9\r\n\r\nhalf"], ErrorType.HTTP_ERROR),
+        ([b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\n"], ErrorType.HTTP_ERROR),
+        # silence at each stage
+        ([10.0], ErrorType.TIMEOUT),
+        ([HEAD, 10.0], ErrorType.TIMEOUT),
+        ([HEAD + b"Content-Length: 2\r\n\r\no", 10.0], ErrorType.TIMEOUT),
+        ([HEAD + b"\r\n", 10.0], ErrorType.TIMEOUT),
+    ],
+)
+async def test_every_answer_is_a_value(script, error_type):
+    async with RawServer(*script) as server:
+        answer = await get(server.url)
+    assert answer.error_type is error_type
+    assert answer.body == b"" or error_type is None or answer.status != 200
+
+
+async def test_bytes_at_random_never_raise():
+    chance = random.Random(7)
+    for _ in range(60):
+        noise = chance.randbytes(chance.randrange(1, 200))
+        script = noise if chance.random() < 0.3 else HEAD + noise.replace(b"\n", b"\r\n") + b"\r\n\r\n" + noise
+        async with RawServer(script) as server:
+            assert isinstance(await get(server.url), Answer)
+
+
+async def test_a_refused_connection_is_an_outcome():
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        answer = await get(f"http://127.0.0.1:{unused.getsockname()[1]}/")
+    assert answer.error_type is ErrorType.CONNECTION
+    assert answer.status is None
+
+
+async def test_a_name_that_does_not_resolve_is_an_outcome():
+    answer = await get("http://no-such-host.invalid/", Bounds(5.0, 1000))
+    assert answer.error_type in {ErrorType.CONNECTION, ErrorType.TIMEOUT}
+
+
+async def test_bytes_that_drip_do_not_prolong_the_bound():
+    drip = [step for _ in range(100) for step in (b"x", 0.05)]
+    async with RawServer(HEAD + b"Content-Length: 100\r\n\r\n", *drip) as server:
+        began = time.monotonic()
+        answer = await get(server.url, Bounds(2.0, 1000))
+        took = time.monotonic() - began
+    assert answer.error_type is ErrorType.TIMEOUT
+    assert took == pytest.approx(2.0, abs=0.2)
+    assert (answer.window.end_ns - answer.window.start_ns) / 1e9 == pytest.approx(2.0, abs=0.2)
+
+
+async def test_the_window_is_the_read_and_the_wait_comes_before_it():
+    async with RawServer(0.1, HEAD + b"Content-Length: 2\r\n\r\nok") as server:
+        bounded = BoundedSession(ClientTls(), clock=SYSTEM_CLOCK, keepalive_s=1.0, headers={})
+        before_ns = time.time_ns()
+        answer = await bounded.get(URL(server.url), BOUNDS, asked=time.monotonic() - 5.0)
+        await bounded.close()
+    assert answer.window.wait_s == pytest.approx(5.0, abs=0.05)
+    assert 0 <= answer.window.start_ns - before_ns < 50_000_000
+    assert 0.1 <= (answer.window.end_ns - answer.window.start_ns) / 1e9 < 0.25
+
+
+async def test_a_cancelled_read_stays_cancelled():
+    async with RawServer(10.0) as server:
+        task = asyncio.create_task(get(server.url, Bounds(5.0, 1000)))
+        await server.connected.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_no_redirect_is_followed_and_no_cookie_is_kept():
+    async with StubServer() as server:
+
+        async def redirect(_request: web.Request) -> web.StreamResponse:
+            response = web.Response(status=302, headers={"Location": f"{server.url}/elsewhere"})
+            response.set_cookie("a", "b")
+            return response
+
+        server.on("/", redirect)
+        bounded = BoundedSession(ClientTls(), clock=SYSTEM_CLOCK, keepalive_s=15.0, headers={})
+        for _ in range(2):
+            answer = await bounded.get(URL(server.url), BOUNDS, asked=0.0)
+            assert answer.error_type is ErrorType.REDIRECT
+        await bounded.close()
+    assert server.paths == ["/", "/"]
+    assert all("Cookie" not in request.headers for request in server.seen)
+
+
+async def test_every_request_says_who_asks_and_asks_for_plain_bytes():
+    async with StubServer() as server:
+        await get(server.url, headers={"Own": "1"})
+    headers = server.seen[0].headers
+    assert headers["User-Agent"] == f"sandgauge-poller/{__version__}"
+    assert headers["Accept-Encoding"] == "identity"
+    assert headers["OpenSandbox-Access-Renew"] == "skip"
+    assert headers["Own"] == "1"
+
+
+@pytest.mark.parametrize("upper", [True, False])
+async def test_proxies_and_passwords_of_the_environment_are_not_heeded(monkeypatch, tmp_path, upper):
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.setenv(name if upper else name.lower(), "http://127.0.0.1:9")
+    monkeypatch.setenv("NO_PROXY" if upper else "no_proxy", "10.0.0.0/8")
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login someone password secret\n")
+    netrc.chmod(0o600)
+    monkeypatch.setenv("NETRC", str(netrc))
+    async with StubServer() as server:
+        server.say("/", text="ok")
+        answer = await get(server.url)
+    assert answer.body == b"ok"
+    assert "Authorization" not in server.seen[0].headers
+
+
+async def test_more_than_a_hundred_reads_run_at_once():
+    together = 150
+    async with StubServer() as server:
+        arrived = asyncio.Event()
+
+        async def wait_for_all(_request: web.Request) -> web.StreamResponse:
+            if len(server.seen) == together:
+                arrived.set()
+            await arrived.wait()
+            return web.Response(text="ok")
+
+        server.on("/", wait_for_all)
+        bounded = BoundedSession(ClientTls(), clock=SYSTEM_CLOCK, keepalive_s=15.0, headers={})
+        answers = await asyncio.gather(
+            *(bounded.get(URL(server.url), Bounds(10.0, 1000), asked=0.0) for _ in range(together))
+        )
+        await bounded.close()
+    assert {answer.error_type for answer in answers} == {None}
+
+
+def test_an_answer_shows_no_body():
+    answer = Answer(window=None, body=b"DATABASE_URL=secret")
+    assert "secret" not in repr(answer)

@@ -1,0 +1,49 @@
+import shutil
+import ssl
+import subprocess
+
+import pytest
+from sandgauge_poller.reading.provider import SandboxState
+from sandgauge_schemas.names import ErrorType
+from support.stub_control_plane import ID, StubControlPlane, opened
+
+pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tls")
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
+    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    subprocess.run([*command, *subject, *files], check=True, capture_output=True)
+    return folder
+
+
+@pytest.fixture
+async def control_plane(certificate):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    server = StubControlPlane()
+    await server.start(tls=context)
+    yield server
+    await server.stop()
+
+
+@pytest.mark.parametrize(
+    ("host", "trust", "error_type"),
+    [
+        ("127.0.0.1", "ca_file", None),
+        ("localhost", "ca_file", None),
+        ("127.0.0.1", "insecure", None),
+        ("127.0.0.1", "nothing", ErrorType.CONNECTION),
+    ],
+)
+async def test_a_certificate_is_checked_as_configured(control_plane, certificate, host, trust, error_type):
+    tls = {"ca_file": {"ca_file": certificate / "cert.pem"}, "insecure": {"insecure_skip_verify": True}, "nothing": {}}
+    url = f"https://{host}:{control_plane.port}"
+    async with opened(control_plane, timeout_s=5.0, endpoint=url, tls=tls[trust]) as provider:
+        reading = await provider.read_status(ID)
+    assert reading.error_type is error_type
+    assert reading.state is (SandboxState.RUNNING if error_type is None else None)
+    assert bool(control_plane.seen) == (error_type is None)
