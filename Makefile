@@ -26,7 +26,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test lint format venv schemas collector lock clean
+.PHONY: help demo test bench lint format venv schemas collector lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ lint: venv ## check style, types, the direction of imports and the generated fil
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 	@$(BIN)/python schemas/generate.py --check
+
+bench: venv ## measure one poller, idle and with 1,000 simulated sandboxes
+	@PYTHONPATH=tests $(BIN)/python tests/bench/poller_load.py
 
 format: venv ## format the code and make the fixes that are safe
 	@$(BIN)/ruff check --fix
