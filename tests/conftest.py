@@ -2,9 +2,15 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from sandgauge_poller.export import recording
+from sandgauge_poller.export.messages import export_request
+from support.conformance import assert_conforms
 from support.otlp_sink import OtlpSink
 
 MakeSink = Callable[..., OtlpSink]
@@ -30,3 +36,19 @@ def make_otlp_sink() -> Iterator[MakeSink]:
 def otlp_sink(make_otlp_sink: MakeSink) -> OtlpSink:
     """One receiver of both signals."""
     return make_otlp_sink()
+
+
+@pytest.fixture(autouse=True)
+def every_record_conforms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Hold each span and each point that the poller makes in this process to the telemetry contract."""
+
+    def checked(encode: Callable[..., bytes], request_type: Any) -> Callable[..., bytes]:
+        def encode_and_check(*arguments: Any, **named: Any) -> bytes:
+            payload = encode(*arguments, **named)
+            assert_conforms(request_type.FromString(export_request([payload])))
+            return payload
+
+        return encode_and_check
+
+    monkeypatch.setattr(recording, "encode_span", checked(recording.encode_span, ExportTraceServiceRequest))
+    monkeypatch.setattr(recording, "encode_gauges", checked(recording.encode_gauges, ExportMetricsServiceRequest))

@@ -1,0 +1,247 @@
+"""From readings to records and points: what changes a sandbox's progress, and what goes out."""
+
+from dataclasses import replace
+
+import pytest
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from sandgauge_poller.export import recording
+from sandgauge_poller.export.messages import export_request
+from sandgauge_poller.export.recording import PointSettings
+from sandgauge_poller.ingest.events import RolloutEvent, StartEvent, StopEvent
+from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading, Usage
+from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
+from sandgauge_poller.tracking.fold import Lifecycle
+from sandgauge_poller.tracking.progress import End, ScopeDecision
+from sandgauge_poller.tracking.routing import RouteOutcome
+from sandgauge_schemas import names
+from sandgauge_schemas.names import EndReason, ErrorType, ResourceSource, SampleScope, ScopeEvidence
+from sandgauge_schemas.placement import Identity
+from sandgauge_schemas.records import (
+    Allocation,
+    ComponentAllocation,
+    JoinKeys,
+    RequestRecord,
+    StartRecord,
+    Submission,
+)
+from sandgauge_schemas.resources import SandboxResourceAmounts, SandboxResources
+from support.conformance import assert_conforms
+from support.otlp_proto import points_of, spans_of
+
+T0 = 1_795_000_000_000_000_000
+SECOND = 10**9
+TRACE, SPAN = bytes.fromhex("0af7651916cd43dd8448eb211c80319c"), bytes.fromhex("b7ad6b7169203331")
+SETTINGS = PointSettings(metrics=True, rollout_id=True, request_id=True, max_clock_skew_ns=60 * SECOND)
+NODE = ScopeDecision(SampleScope.NODE, ScopeEvidence.TOTAL_EXCEEDS_LIMIT)
+UNKNOWN = ScopeDecision(SampleScope.UNKNOWN, ScopeEvidence.NO_LIMIT)
+DOCKER = ResourceSource.OPENSANDBOX_INSPECT_DOCKER
+CONTAINER = Identity("docker-container", "http://osb", "240b23285899")
+LIMITED = Allocation(
+    components=(ComponentAllocation(name="sandbox", limits=SandboxResourceAmounts(cpu=0.5, memory_mib=128.0)),),
+    notes=("rounded",),
+    designator=CONTAINER,
+)
+
+
+@pytest.fixture
+def sandbox():
+    keys = JoinKeys(run_id="run-1", request_id="q-1", sandbox_id="sb-1", provider="opensandbox")
+    submission = Submission(limits=SandboxResourceAmounts(cpu=1.0))
+    start = StartEvent(
+        trace_id=TRACE,
+        span_id=SPAN,
+        start_ns=T0 - SECOND,
+        end_ns=T0,
+        received_ns=T0,
+        record=StartRecord(keys=keys, submission=submission),
+    )
+    tracked = Tracked(SandboxKey("training", "sb-1"), "training", RouteOutcome.MATCHED, Lifecycle(start=start))
+    tracked.progress.memory = tracked.progress.cpu = UNKNOWN
+    return tracked
+
+
+def window(at_s):
+    return ReadWindow(T0 + round(at_s * SECOND), T0 + round((at_s + 1) * SECOND))
+
+
+def sample(at_s, **numbers):
+    usage = Usage(
+        **{
+            "timestamp_ms": (T0 + round(at_s * SECOND)) // 10**6,
+            "cpu_count": 2.0,
+            "cpu_used_percentage": 12.5,
+            "memory_total_mib": 24105.5,
+            "memory_used_mib": 600.0,
+            **numbers,
+        }
+    )
+    return SampleReading(window=window(at_s), source=ResourceSource.OPENSANDBOX_EXECD, usage=usage)
+
+
+def failed(at_s, error_type=ErrorType.TIMEOUT):
+    return SampleReading(window=window(at_s), source=ResourceSource.OPENSANDBOX_EXECD, error_type=error_type)
+
+
+def allocation(at_s, found=LIMITED, error_type=None):
+    return AllocationReading(window=window(at_s), source=DOCKER, error_type=error_type, allocation=found)
+
+
+def span(item):
+    request = ExportTraceServiceRequest.FromString(export_request([item.payload]))
+    assert_conforms(request)
+    (only,) = spans_of(request)
+    return only
+
+
+def points(found):
+    item = recording.gauge_item(found)
+    if item is None:
+        return []
+    request = ExportMetricsServiceRequest.FromString(export_request([item.payload]))
+    assert_conforms(request)
+    assert item.items == len(found)
+    return list(points_of(request))
+
+
+def test_an_allocation_is_recorded_once_and_again_when_it_changes(sandbox):
+    first = recording.record_allocation(sandbox, allocation(0))
+    assert span(first).attributes[names.NEMO_GYM_SANDBOX_RESOURCE_STATUS] == "ok"
+    assert recording.record_allocation(sandbox, allocation(300)) is None
+    grown = replace(LIMITED, components=(replace(LIMITED.components[0], limits=SandboxResourceAmounts(cpu=1.5)),))
+    assert span(recording.record_allocation(sandbox, allocation(600, grown))).start_ns == T0 + 600 * SECOND
+
+
+@pytest.mark.parametrize("error_type", [ErrorType.TIMEOUT, ErrorType.CONNECTION, ErrorType.HTTP_ERROR])
+def test_a_control_plane_that_is_silent_for_once_takes_no_allocation_back(sandbox, error_type):
+    recording.record_allocation(sandbox, allocation(0))
+    assert recording.record_allocation(sandbox, allocation(300, Allocation(), error_type)) is None
+    assert sandbox.progress.allocation == LIMITED
+
+
+def test_an_allocation_never_known_is_recorded_as_unavailable_once_for_each_reason(sandbox):
+    errors = [ErrorType.TIMEOUT, ErrorType.TIMEOUT, ErrorType.NOT_FOUND]
+    items = [
+        recording.record_allocation(sandbox, allocation(at, Allocation(), error)) for at, error in enumerate(errors)
+    ]
+    assert [item and span(item).attributes[names.ERROR_TYPE] for item in items] == ["timeout", None, "not_found"]
+
+
+def test_a_new_place_is_a_restart_and_what_was_decided_is_open_again(sandbox):
+    recording.record_allocation(sandbox, allocation(0))
+    sandbox.progress.memory = NODE
+    moved = replace(LIMITED, designator=replace(CONTAINER, id="99990000aaaa"))
+    recording.record_allocation(sandbox, allocation(10, moved))
+    assert sandbox.progress.resets == 1
+    assert sandbox.progress.memory is None
+
+
+def test_the_flag_of_a_live_container_says_nothing_of_its_end(sandbox):
+    recording.record_allocation(sandbox, replace(allocation(0), oom_killed=False))
+    assert sandbox.progress.oom_killed is None
+    recording.record_allocation(sandbox, replace(allocation(10), oom_killed=True))
+    assert sandbox.progress.oom_killed is True
+
+
+def test_a_sample_keeps_the_daemons_time_and_a_failed_one_has_no_numbers(sandbox):
+    good = span(recording.record_sample(sandbox, sample(1), 0))
+    assert good.attributes[names.NEMO_GYM_SANDBOX_SAMPLE_TIMESTAMP_MS] == (T0 + SECOND) // 10**6
+    assert (good.trace_id, good.parent_span_id) == (TRACE.hex(), SPAN.hex())
+    bad = span(recording.record_sample(sandbox, failed(11), 1))
+    assert bad.is_error
+    assert not [key for key in bad.attributes if ".sample." in key]
+
+
+def test_the_same_record_has_the_same_bytes(sandbox):
+    again = replace(sandbox, progress=type(sandbox.progress)())
+    again.progress.memory = again.progress.cpu = UNKNOWN
+    one, other = recording.record_sample(sandbox, sample(1), 0), recording.record_sample(again, sample(1), 0)
+    assert one.payload == other.payload
+
+
+def test_points_rise_by_a_millisecond_or_are_left_out(sandbox):
+    first = recording.sample_points(sandbox, sample(1), SETTINGS)
+    assert len(points(first.points)) == 4
+    still = recording.sample_points(sandbox, sample(11, timestamp_ms=(T0 + SECOND) // 10**6), SETTINGS)
+    assert (still.points, still.left_out) == ((), 4)
+    assert len(recording.sample_points(sandbox, sample(21), SETTINGS).points) == 4
+
+
+@pytest.mark.parametrize("off_s", [-61, 62.5])
+def test_a_clock_that_cannot_be_right_is_replaced_by_the_time_of_receipt(sandbox, off_s):
+    wrong = (T0 + SECOND + round(off_s * SECOND)) // 10**6
+    found = recording.sample_points(sandbox, sample(1, timestamp_ms=wrong), SETTINGS)
+    assert {point.time_ns for point in found.points} == {T0 + 2 * SECOND}
+    assert found.restamped == 4
+
+
+def test_a_series_whose_attributes_change_is_closed_first(sandbox):
+    recording.sample_points(sandbox, sample(1), SETTINGS)
+    sandbox.progress.memory = sandbox.progress.cpu = NODE
+    found = points(recording.sample_points(sandbox, sample(11), SETTINGS).points)
+    assert [point.value is None for point in found] == [True, False] * 4
+    closing, opening = found[:2]
+    scope = names.NEMO_GYM_SANDBOX_SAMPLE_SCOPE
+    assert (closing.attributes[scope], opening.attributes[scope]) == ("unknown", "node")
+    assert closing.time_ns == T0 + SECOND + 10**6
+
+
+def test_ids_can_be_switched_off_for_metrics(sandbox):
+    sandbox.rollout = RolloutEvent(trace_id=TRACE, span_id=b"12345678", received_ns=T0, keys=JoinKeys(rollout_id="7-0"))
+    both = points(recording.sample_points(sandbox, sample(1), SETTINGS).points)
+    none = replace(SETTINGS, rollout_id=False, request_id=False)
+    without = points(recording.sample_points(sandbox, sample(11), none).points)
+    ids = {names.NEMO_GYM_ROLLOUT_ID, names.NEMO_GYM_SANDBOX_REQUEST_ID}
+    assert ids <= set(both[0].attributes)
+    assert not ids & set(without[-1].attributes)
+
+
+def test_nothing_is_added_to_series_once_the_sandbox_has_ended(sandbox):
+    sandbox.progress.end = End(EndReason.STOPPED, T0)
+    assert recording.sample_points(sandbox, sample(1), SETTINGS).points == ()
+
+
+def test_closing_points_are_one_for_each_series_later_than_its_last_and_made_once(sandbox):
+    recording.sample_points(sandbox, sample(1), SETTINGS)
+    closed = points(recording.close_series(sandbox.progress, T0))
+    assert [(point.value, point.time_ns) for point in closed] == [(None, T0 + SECOND + 10**6)] * 4
+    assert recording.close_series(sandbox.progress, T0 + 9 * SECOND) == ()
+
+
+def test_a_summary_sets_all_quantities_side_by_side(sandbox):
+    recording.record_allocation(sandbox, allocation(0))
+    sandbox.progress.memory = sandbox.progress.cpu = NODE
+    for at_s, used in ((1, 300.0), (11, 1010.0), (21, 60.0)):
+        recording.record_sample(sandbox, sample(at_s, memory_used_mib=used), 0)
+    recording.record_sample(sandbox, failed(31), 1)
+    sandbox.progress.end = End(EndReason.STOPPED, T0 + 40 * SECOND)
+    request = RequestRecord(keys=JoinKeys(request_id="q-1"), requested=SandboxResources(cpu=2, memory_mib=4096))
+    found = span(recording.record_summary(sandbox, request)).attributes
+    expected = {
+        names.NEMO_GYM_SANDBOX_LIFETIME_S: 40.0,
+        names.NEMO_GYM_SANDBOX_READINGS_COUNT: 3,
+        names.NEMO_GYM_SANDBOX_READINGS_MISSED: 1,
+        names.NEMO_GYM_SANDBOX_READINGS_EFFECTIVE_INTERVAL_S: 10.0,
+        names.NEMO_GYM_SANDBOX_SUMMARY_MEMORY_USED_MIB_MIN: 60.0,
+        names.NEMO_GYM_SANDBOX_SUMMARY_MEMORY_USED_MIB_MAX: 1010.0,
+        names.NEMO_GYM_SANDBOX_SUMMARY_MEMORY_USED_MIB_LAST: 60.0,
+        names.NEMO_GYM_SANDBOX_SUMMARY_MEMORY_SCOPE: "node",
+        names.NEMO_GYM_SANDBOX_REQUESTED_CPU: 2.0,
+        names.NEMO_GYM_SANDBOX_REQUESTED_MEMORY_MIB: 4096,
+        names.NEMO_GYM_SANDBOX_SUBMITTED_LIMITS_CPU: 1.0,
+        f"{names.allocation_component_limits_prefix(0)}.memory_mib": 128.0,
+    }
+    assert {key: found[key] for key in expected} == expected
+
+
+def test_an_end_before_the_start_has_no_lifetime(sandbox):
+    sandbox.progress.end = End(EndReason.STOPPED, T0 - SECOND)
+    assert names.NEMO_GYM_SANDBOX_LIFETIME_S not in span(recording.record_summary(sandbox, None)).attributes
+
+
+def test_no_summary_before_the_end(sandbox):
+    sandbox.lifecycle = sandbox.lifecycle.with_stop(
+        StopEvent(trace_id=TRACE, span_id=b"87654321", received_ns=T0, keys=JoinKeys(sandbox_id="sb-1"))
+    )
+    assert recording.record_summary(sandbox, None) is None
