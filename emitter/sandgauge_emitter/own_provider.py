@@ -1,0 +1,121 @@
+"""A tracer provider of the emitter's own, never global, for a process that has none.
+
+The only module that needs the SDK.
+"""
+
+import logging
+import random
+import threading
+from contextlib import suppress
+from importlib import import_module
+from importlib.util import find_spec
+
+from opentelemetry.sdk.resources import OTELResourceDetector, Resource
+from opentelemetry.sdk.trace import SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace.id_generator import IdGenerator
+from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+
+from sandgauge_emitter.otlp import Protocol, Target
+from sandgauge_schemas import names
+from sandgauge_schemas.version import __version__
+
+SERVICE_NAME = "sandgauge-emitter"
+"""`service.name` where the environment gives none."""
+
+_EXPORTERS = {
+    Protocol.GRPC: "opentelemetry.exporter.otlp.proto.grpc.trace_exporter",
+    Protocol.HTTP: "opentelemetry.exporter.otlp.proto.http.trace_exporter",
+}
+_SCHEDULE_DELAY_MS = 500
+_QUEUE_SIZE = 8192
+_BATCH_SIZE = 512
+
+
+def is_installed(protocol: Protocol) -> bool:
+    """Return whether the exporter of a protocol could be loaded."""
+    with suppress(ModuleNotFoundError):
+        return find_spec(_EXPORTERS[protocol]) is not None
+    return False
+
+
+class OwnProvider:
+    """Sends every span within a second; its queue is bounded and drops the oldest spans when the Collector is away.
+
+    Raises:
+        ImportError: The exporter of the target's protocol is not installed.
+
+    """
+
+    def __init__(self, target: Target, run_id: str | None) -> None:
+        processor = BatchSpanProcessor(
+            _exporter(target),
+            max_queue_size=_QUEUE_SIZE,
+            schedule_delay_millis=_SCHEDULE_DELAY_MS,
+            max_export_batch_size=_BATCH_SIZE,
+        )
+        provider = TracerProvider(
+            # A host that samples its own traces away still wants to know its sandboxes.
+            sampler=ALWAYS_ON,
+            resource=_resource(run_id),
+            # The SDK's own end waits thirty seconds for a Collector that is away.
+            shutdown_on_exit=False,
+            id_generator=_UnseededIdGenerator(),
+            # The limit of other spans would drop the join keys of a request with many sidecars.
+            span_limits=SpanLimits(max_span_attributes=SpanLimits.UNSET, max_span_attribute_length=SpanLimits.UNSET),
+        )
+        provider.add_span_processor(processor)
+        self.tracer = provider.get_tracer("sandgauge_emitter", __version__)
+        self._closing = threading.Thread(target=provider.shutdown, name="sandgauge-emitter-close", daemon=True)
+
+    def close(self, timeout_s: float) -> None:
+        """Send what is left; return when that is done or the time is over, whichever comes first."""
+        if self._closing.ident is None:
+            # Python 3.12.0 and 3.12.1 start no thread at exit: what is left of the last half second is lost there.
+            with suppress(RuntimeError):
+                self._closing.start()
+        if self._closing.ident is not None:
+            self._closing.join(timeout_s)
+
+
+class _UnseededIdGenerator(IdGenerator):
+    """Draws from the system: a training program seeds `random`, often alike in every worker.
+
+    Ids would come twice there, and the program's own numbers would depend on whether telemetry is on.
+    """
+
+    def __init__(self) -> None:
+        self._random = random.SystemRandom()
+
+    def generate_span_id(self) -> int:
+        return self._random.randrange(1, 2**64)
+
+    def generate_trace_id(self) -> int:
+        return self._random.randrange(1, 2**128)
+
+
+def _exporter(target: Target) -> SpanExporter:
+    exporter_type = import_module(_EXPORTERS[target.protocol]).OTLPSpanExporter
+    # The exporter parses the headers' variable once more, and that parser prints an entry that it refuses.
+    parser = logging.getLogger("opentelemetry.util.re")
+    parser.addFilter(_drop)
+    try:
+        exporter: SpanExporter = exporter_type(
+            endpoint=target.endpoint, headers=dict(target.headers), timeout=target.timeout_s
+        )
+    finally:
+        parser.removeFilter(_drop)
+    return exporter
+
+
+def _drop(_record: logging.LogRecord) -> bool:
+    return False
+
+
+def _resource(run_id: str | None) -> Resource:
+    # Detectors other than that of the environment may ask the network.
+    detected = OTELResourceDetector().detect()
+    attributes = {names.SERVICE_NAME: detected.attributes.get(names.SERVICE_NAME) or SERVICE_NAME}
+    if run_id is not None:
+        attributes[names.NEMO_RUN_ID] = run_id
+    return detected.merge(Resource(attributes))

@@ -1,0 +1,72 @@
+"""The switches: what the program said comes before what the environment says."""
+
+import os
+from dataclasses import dataclass, replace
+
+from sandgauge_emitter.faults import FAULTS
+from sandgauge_emitter.locks import LOCK
+
+ENABLED_VARIABLE = "SANDGAUGE_ENABLED"
+RUN_ID_VARIABLE = "NEMO_GYM_OTEL_RUN_ID"
+
+_ON = frozenset({"1", "true", "yes", "on", "t", "y"})
+_OFF = frozenset({"", "0", "false", "no", "off", "f", "n"})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What the program said; None leaves it to the environment."""
+
+    enabled: bool | None = None
+    endpoint: str | None = None
+    run_id: str | None = None
+
+
+class CurrentSettings:
+    """The settings of this process. The environment is asked each time: a framework may write to it late."""
+
+    def __init__(self) -> None:
+        self._said = Settings()
+
+    def update(self, *, enabled: bool | None, endpoint: str | None, run_id: str | None) -> None:
+        """Replace what is not None."""
+        with LOCK:
+            self._said = replace(
+                self._said,
+                enabled=self._said.enabled if enabled is None else enabled,
+                endpoint=endpoint or self._said.endpoint,
+                run_id=run_id or self._said.run_id,
+            )
+
+    def forget(self) -> None:
+        """Leave everything to the environment again."""
+        with LOCK:
+            self._said = Settings()
+
+    @property
+    def enabled(self) -> bool:
+        """Whether spans are emitted; off unless switched on."""
+        said = self._said.enabled
+        return _is_on(os.environ.get(ENABLED_VARIABLE)) if said is None else said
+
+    @property
+    def endpoint(self) -> str | None:
+        """The Collector's base URL, where the program named it."""
+        return self._said.endpoint
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that this process belongs to, if it is known."""
+        return self._said.run_id or os.environ.get(RUN_ID_VARIABLE) or None
+
+
+SETTINGS = CurrentSettings()
+
+
+def _is_on(text: str | None) -> bool:
+    if text is None:
+        return False
+    word = text.strip().lower()
+    if word not in _ON | _OFF:
+        FAULTS.note(f"{ENABLED_VARIABLE} is neither on nor off, so it is off; write 1 or 0")
+    return word in _ON

@@ -1,0 +1,171 @@
+"""Which tracer takes the spans: that of the host's SDK where there is one, else that of a provider of our own."""
+
+import atexit
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from opentelemetry import trace
+from opentelemetry.context import Context, get_current
+from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, TracerProvider
+
+from sandgauge_emitter import otlp
+from sandgauge_emitter.faults import describe, warn
+from sandgauge_emitter.locks import LOCK
+from sandgauge_emitter.settings import SETTINGS
+from sandgauge_schemas import names
+from sandgauge_schemas.attributes import AttributeValue, text
+from sandgauge_schemas.version import __version__
+
+if TYPE_CHECKING:
+    from sandgauge_emitter.own_provider import OwnProvider
+
+EXIT_FLUSH_S = 3.0
+"""How long the end of the process waits at most for spans that are not sent yet, however many there are."""
+
+# OpenTelemetry's own names of a failure, not of this project's contract.
+_EXCEPTION_EVENT = "exception"
+_EXCEPTION_TYPE = "exception.type"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FinishedSpan:
+    """A span that has ended when it is made; times in ns since the epoch. With an error type it has failed."""
+
+    name: str
+    attributes: Mapping[str, AttributeValue]
+    start_ns: int
+    end_ns: int
+    error_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Own:
+    """What came of setting up a provider for an endpoint and a run; None when it failed, which is not tried again."""
+
+    endpoint: str | None
+    run_id: str | None
+    provider: "OwnProvider | None"
+
+
+class Tracing:
+    """Emits finished spans of this process. A child made by fork starts anew and leaves its parent's spans alone."""
+
+    def __init__(self) -> None:
+        self._begin()
+        self._ends_with_process = False
+        os.register_at_fork(after_in_child=self._begin)
+
+    def _begin(self) -> None:
+        self._host: tuple[TracerProvider, Tracer] | None = None
+        self._own: _Own | None = None
+        self._replaced: list[OwnProvider] = []
+        self._exit_by: float | None = None
+
+    def emit(self, finished: FinishedSpan, context: Context) -> None:
+        """Make a span in the trace of the context; without a way to send it, do nothing."""
+        tracer = self._tracer()
+        if tracer is None:
+            return
+        span = tracer.start_span(
+            finished.name,
+            context=context,
+            kind=SpanKind.INTERNAL,
+            attributes=finished.attributes,
+            start_time=finished.start_ns,
+        )
+        if finished.error_type is not None:
+            span.set_status(Status(StatusCode.ERROR, finished.error_type))
+            span.add_event(_EXCEPTION_EVENT, {_EXCEPTION_TYPE: finished.error_type}, timestamp=finished.end_ns)
+        span.end(end_time=finished.end_ns)
+
+    def host_run_id(self) -> str | None:
+        """Return the run id that the resource of the host's SDK names."""
+        attributes = getattr(getattr(_host_provider(), "resource", None), "attributes", None)
+        return text(attributes, names.NEMO_RUN_ID) if isinstance(attributes, Mapping) else None
+
+    def close(self) -> None:
+        """Send what is left, within one bound for all of it, however often this is called."""
+        if self._exit_by is None:
+            self._exit_by = time.monotonic() + EXIT_FLUSH_S
+        current = self._own.provider if self._own is not None else None
+        for provider in (*self._replaced, current):
+            if provider is not None:
+                provider.close(max(0.0, self._exit_by - time.monotonic()))
+
+    def _tracer(self) -> Tracer | None:
+        host = _host_provider()
+        if host is not None:
+            known = self._host
+            if known is None or known[0] is not host:
+                known = self._host = (host, host.get_tracer("sandgauge_emitter", __version__))
+            return known[1]
+        own = self._own
+        if own is None or (own.endpoint, own.run_id) != (SETTINGS.endpoint, SETTINGS.run_id):
+            own = self._set_up()
+        return own.provider.tracer if own.provider is not None else None
+
+    def _set_up(self) -> _Own:
+        with LOCK:
+            endpoint, run_id = SETTINGS.endpoint, SETTINGS.run_id
+            own = self._own
+            if own is not None and (own.endpoint, own.run_id) == (endpoint, run_id):
+                return own  # another thread was faster
+            if own is not None and own.provider is not None:
+                own.provider.close(0)
+                self._replaced.append(own.provider)
+            self._own = own = _Own(endpoint, run_id, _new_provider(endpoint, run_id))
+            if own.provider is not None:
+                self._end_with_process()
+            return own
+
+    def _end_with_process(self) -> None:
+        """Have `close` called at exit. Called late, so that what the exporter registers outlives it."""
+        if not self._ends_with_process:
+            self._ends_with_process = True
+            atexit.register(self.close)
+        # A worker of a pool skips atexit, and forgets in each fork what runs in its stead.
+        if (workers := sys.modules.get("multiprocessing.util")) is not None:
+            workers.Finalize(None, self.close, exitpriority=0)
+
+
+TRACING = Tracing()
+"""The tracing of this process."""
+
+
+def parent_context(fallback: Context | None = None) -> Context:
+    """Return the current context; the fallback if there is one and the current one is in no trace."""
+    current = get_current()
+    if fallback is None or trace.get_current_span(current).get_span_context().is_valid:
+        return current
+    return fallback
+
+
+def _host_provider() -> TracerProvider | None:
+    """Return the global provider if it is an SDK's; those of the bare API lead nowhere."""
+    provider = trace.get_tracer_provider()
+    return provider if hasattr(provider, "add_span_processor") else None
+
+
+def _new_provider(endpoint: str | None, run_id: str | None) -> "OwnProvider | None":
+    try:
+        # Late, so that a process whose telemetry is off, or that has a provider, never loads them.
+        from sandgauge_emitter import own_provider  # noqa: PLC0415
+
+        target = otlp.resolve(os.environ, endpoint, own_provider.is_installed)
+        provider = own_provider.OwnProvider(target, run_id)
+    except ImportError:
+        warn("Sandbox telemetry is off: no OTLP exporter is installed; pip install 'sandgauge[export]'")
+        return None
+    except otlp.UnusableEndpointError as error:
+        warn(f"Sandbox telemetry is off: {error}; write it as http://collector.example:4318")
+        return None
+    except Exception as error:  # noqa: BLE001  # an SDK refuses a broken variable in ways of its own
+        warn(f"Sandbox telemetry is off: {describe(error)}; look at the OTEL_ variables of this process")
+        return None
+    if target.notes:
+        warn(f"Sandbox telemetry: {'; '.join(target.notes)}")
+    return provider

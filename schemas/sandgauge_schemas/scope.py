@@ -1,0 +1,23 @@
+"""The scope of a sandbox: which control plane made it, as an identity and never as an address to call."""
+
+import re
+from urllib.parse import urlsplit
+
+_BLANK_OR_CONTROL = re.compile(r"[\s\x00-\x1f\x7f]")
+
+
+def control_plane_scope(url: str) -> str | None:
+    """Return `url` without user information, query and fragment, else as it is; None when it is no URL with a host.
+
+    Without a scheme there is no telling user information from a host, so such a text is no scope.
+    """
+    if _BLANK_OR_CONTROL.search(url):
+        return None
+    try:
+        parts = urlsplit(url)
+        host, _ = parts.hostname, parts.port
+    except ValueError:
+        return None
+    if not parts.scheme or not host:
+        return None
+    return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
