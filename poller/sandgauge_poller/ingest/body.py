@@ -2,6 +2,8 @@
 
 import asyncio
 import zlib
+from http import HTTPStatus
+from typing import ClassVar
 
 from aiohttp import StreamReader
 
@@ -12,23 +14,40 @@ _GZIP = 16 + zlib.MAX_WBITS
 _SLICE = 64 * 1024
 
 
-class BodyTooLargeError(Exception):
+class BodyError(Exception):
+    """A body that cannot be taken: the text says why, `status` is how to answer."""
+
+    status: ClassVar[HTTPStatus]
+
+
+class BodyTooLargeError(BodyError):
     """The body, decompressed, is larger than the limit."""
 
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
 
-class UnsupportedEncodingError(Exception):
+
+class UnsupportedEncodingError(BodyError):
     """The Content-Encoding is neither identity nor gzip."""
 
+    status = HTTPStatus.UNSUPPORTED_MEDIA_TYPE
 
-class DamagedBodyError(Exception):
-    """The body is not the gzip stream that its Content-Encoding says, or it ends too early."""
+
+class DamagedBodyError(BodyError):
+    """The body is not one whole gzip stream, as its Content-Encoding says."""
+
+    status = HTTPStatus.BAD_REQUEST
+
+
+class UnfinishedBodyError(BodyError):
+    """The sender was too slow, or left before the end; it may try again."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
 async def read_body(content: StreamReader, encoding: str, limit: int) -> bytes:
-    """Return the decompressed body of at most `limit` bytes.
+    """Return the decompressed body of at most `limit` bytes; raises BodyError.
 
-    Raises BodyTooLargeError, UnsupportedEncodingError, DamagedBodyError, or TimeoutError for a slow sender. Never
-    more than the limit is kept, however small the compressed form is.
+    Never more than the limit is kept, however small the compressed form is.
     """
     match encoding.strip().lower():
         case "" | "identity":
@@ -36,25 +55,33 @@ async def read_body(content: StreamReader, encoding: str, limit: int) -> bytes:
         case "gzip":
             decompressor = zlib.decompressobj(_GZIP)
         case _:
-            raise UnsupportedEncodingError
+            raise UnsupportedEncodingError("send gzip or no Content-Encoding")
     body = bytearray()
-    async with asyncio.timeout(READ_TIMEOUT_S):
-        async for chunk in content.iter_any():
-            if decompressor is None:
-                body += chunk
-            else:
-                _decompress(decompressor, chunk, body, limit)
-            if len(body) > limit:
-                raise BodyTooLargeError
-    if decompressor is not None and not decompressor.eof:
-        raise DamagedBodyError
+    try:
+        async with asyncio.timeout(READ_TIMEOUT_S):
+            async for chunk in content.iter_any():
+                if decompressor is None:
+                    body += chunk
+                else:
+                    _decompress(decompressor, chunk, body, limit)
+                if len(body) > limit:
+                    raise BodyTooLargeError(f"the body is over {limit} bytes, decompressed")
+    except TimeoutError as error:
+        raise UnfinishedBodyError("the body came too slowly") from error
+    except ConnectionError as error:
+        raise UnfinishedBodyError("the sender left before the end of the body") from error
+    if decompressor is not None and (not decompressor.eof or decompressor.unused_data):
+        raise DamagedBodyError("the body is not one whole gzip stream")
     return bytes(body)
 
 
 def _decompress(decompressor: "zlib._Decompress", chunk: bytes, body: bytearray, limit: int) -> None:
+    if decompressor.eof:
+        # What follows the end of the stream would be kept by the decompressor, without bound.
+        raise DamagedBodyError("the body goes on after its gzip stream")
     try:
         while chunk and len(body) <= limit:
             body += decompressor.decompress(chunk, _SLICE)
             chunk = decompressor.unconsumed_tail
     except zlib.error as error:
-        raise DamagedBodyError from error
+        raise DamagedBodyError("the body is not a gzip stream") from error

@@ -6,6 +6,7 @@ that senders use is taken exactly, anything else is refused.
 
 import json
 import re
+from contextlib import suppress
 from typing import Any
 
 from sandgauge_poller.ingest.lifecycle import SpanReason
@@ -21,8 +22,11 @@ from sandgauge_schemas import names
 from sandgauge_schemas.attributes import AttributeValue
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
+_DOUBLE = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
 _ERROR_CODES = (2, "2", "STATUS_CODE_ERROR")
+_INT64 = range(-(2**63), 2**63)
+_UINT64 = range(2**64)
 
 
 def decode_json(body: bytes) -> Decoded:
@@ -45,16 +49,14 @@ def _decode_resource_spans(resource_spans: dict[str, Any], decoded: Decoded) -> 
     if "instrumentationLibrarySpans" in resource_spans:
         raise UndecodableError("instrumentationLibrarySpans: a form of OTLP before 1.0; the sender must be updated")
     attributes = _objects(_object(resource_spans, "resource"), "attributes")
-    collector = AttributeCollector()
+    collector = _collect(attributes)
     own = False
     for attribute in attributes:
-        value = _value(attribute)
-        collector.add(_text(attribute, "key"), value)
         if attribute.get("key") == names.SERVICE_NAME:
-            own = value == names.SANDGAUGE_POLLER_SERVICE_NAME
+            own = _value(attribute) == names.SANDGAUGE_POLLER_SERVICE_NAME
     for scope_spans in _objects(resource_spans, "scopeSpans"):
         for span in _objects(scope_spans, "spans"):
-            if span.get("name") not in LIFECYCLE_SPANS:
+            if _text(span, "name") not in LIFECYCLE_SPANS:
                 decoded.passed_over[SpanReason.OTHER_SPAN] += 1
             elif own:
                 decoded.passed_over[SpanReason.OWN_SPAN] += 1
@@ -63,20 +65,27 @@ def _decode_resource_spans(resource_spans: dict[str, Any], decoded: Decoded) -> 
 
 
 def _span(span: dict[str, Any], resource: dict[str, AttributeValue]) -> SpanData:
-    collector = AttributeCollector()
-    for attribute in _objects(span, "attributes"):
-        collector.add(_text(attribute, "key"), _value(attribute))
+    collector = _collect(_objects(span, "attributes"))
     return SpanData(
         name=_text(span, "name"),
         trace_id=_id(span, "traceId"),
         span_id=_id(span, "spanId"),
         parent_span_id=_id(span, "parentSpanId"),
-        start_ns=_whole(span, "startTimeUnixNano"),
-        end_ns=_whole(span, "endTimeUnixNano"),
+        start_ns=_whole(span, "startTimeUnixNano", _UINT64),
+        end_ns=_whole(span, "endTimeUnixNano", _UINT64),
         failed=_object(span, "status").get("code") in _ERROR_CODES,
         attributes=inherit(collector.values, resource),
         contradictory=collector.contradictory,
     )
+
+
+def _collect(attributes: list[dict[str, Any]]) -> AttributeCollector:
+    collector = AttributeCollector()
+    for attribute in attributes:
+        key = _text(attribute, "key")
+        if collector.wants(key):
+            collector.add(key, _value(attribute))
+    return collector
 
 
 def _value(attribute: dict[str, Any]) -> AttributeValue | None:
@@ -86,42 +95,47 @@ def _value(attribute: dict[str, Any]) -> AttributeValue | None:
             return found
         case {"boolValue": bool(flag)}:
             return flag
-        case {"intValue": _}:
+        case {"intValue": number} if number is not None:
             return _whole(value, "intValue")
-        case {"doubleValue": int(number) | float(number)} if not isinstance(number, bool):
-            return _double(number)
-        case {"doubleValue": str(number)}:
+        case {"doubleValue": number} if number is not None:
             return _double(number)
         case _:
             return None
 
 
-def _double(number: float | str) -> float | None:
-    try:
-        return float(number)
-    except (ValueError, OverflowError):
-        return None
+def _double(number: object) -> float:
+    """Return a double, written as a number or as text."""
+    if (isinstance(number, int | float) and not isinstance(number, bool)) or (
+        isinstance(number, str) and _DOUBLE.fullmatch(number)
+    ):
+        with suppress(OverflowError):
+            return float(number)
+    raise UndecodableError("doubleValue: not a number")
 
 
-def _whole(fields: dict[str, Any], key: str) -> int:
+def _whole(fields: dict[str, Any], key: str, allowed: range = _INT64) -> int:
     """Return a 64-bit number, written as a number or as text; an exponent or a fraction cannot be exact."""
-    value = fields.get(key, 0)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return value
+    value = fields.get(key)
+    if value is None:
+        return 0
     if isinstance(value, str) and _WHOLE.fullmatch(value):
-        return int(value)
-    raise UndecodableError(f"{key}: not a whole number, written in digits")
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value in allowed:
+        return value
+    raise UndecodableError(f"{key}: not a whole number of 64 bits, written in digits")
 
 
 def _id(fields: dict[str, Any], key: str) -> bytes:
-    value = fields.get(key) or ""
-    if not isinstance(value, str) or not _HEX.fullmatch(value):
+    value = _text(fields, key)
+    if not _HEX.fullmatch(value):
         raise UndecodableError(f"{key}: not hexadecimal; OTLP's JSON writes ids in hex, not in base64")
     return bytes.fromhex(value)
 
 
 def _text(fields: dict[str, Any], key: str) -> str:
-    value = fields.get(key, "")
+    value = fields.get(key)
+    if value is None:
+        return ""
     if not isinstance(value, str):
         raise UndecodableError(f"{key}: not a string")
     return value

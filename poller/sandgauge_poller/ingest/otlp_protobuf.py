@@ -58,19 +58,16 @@ class _Resource:
 
     def _decode(self) -> tuple[bool, dict[str, AttributeValue]]:
         if self._decoded is None:
-            collector, own = AttributeCollector(), False
+            own = False
             for attribute in self._attributes:
-                collector.add(attribute.key, _value(attribute.value))
                 if attribute.key == names.SERVICE_NAME:
                     own = attribute.value.string_value == names.SANDGAUGE_POLLER_SERVICE_NAME
-            self._decoded = (own, collector.values)
+            self._decoded = (own, _collect(self._attributes).values)
         return self._decoded
 
 
 def _span(span: Span, resource: dict[str, AttributeValue]) -> SpanData:
-    collector = AttributeCollector()
-    for attribute in span.attributes:
-        collector.add(attribute.key, _value(attribute.value))
+    collector = _collect(span.attributes)
     return SpanData(
         name=span.name,
         trace_id=span.trace_id,
@@ -82,6 +79,14 @@ def _span(span: Span, resource: dict[str, AttributeValue]) -> SpanData:
         attributes=inherit(collector.values, resource),
         contradictory=collector.contradictory,
     )
+
+
+def _collect(attributes: Iterable[KeyValue]) -> AttributeCollector:
+    collector = AttributeCollector()
+    for attribute in attributes:
+        if collector.wants(attribute.key):
+            collector.add(attribute.key, _value(attribute.value))
+    return collector
 
 
 def _value(value: AnyValue) -> AttributeValue | None:

@@ -18,12 +18,7 @@ from aiohttp import hdrs, web
 from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # generated code without stubs
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
-from sandgauge_poller.ingest.body import (
-    BodyTooLargeError,
-    DamagedBodyError,
-    UnsupportedEncodingError,
-    read_body,
-)
+from sandgauge_poller.ingest.body import BodyError, read_body
 from sandgauge_poller.ingest.events import LifecycleEvent
 from sandgauge_poller.ingest.lifecycle import Interpreted, SpanReason, interpret
 from sandgauge_poller.ingest.otlp_json import decode_json
@@ -44,6 +39,10 @@ RETRY_AFTER_S = 1
 MOST_REQUESTS_AT_ONCE = 64
 """Requests in work; with the body limit it bounds the memory that senders can take."""
 
+_REFUSAL_HEADERS = {
+    HTTPStatus.SERVICE_UNAVAILABLE: {hdrs.RETRY_AFTER: str(RETRY_AFTER_S)},
+    HTTPStatus.UNAUTHORIZED: {hdrs.WWW_AUTHENTICATE: "Bearer"},
+}
 
 CommitEvents = Callable[[Sequence[LifecycleEvent]], Awaitable[Sequence[SpanOutcome]]]
 """Commit events and say of each, in their order: accepted, repeated, or rejected because the capacity is reached."""
@@ -94,7 +93,7 @@ class IngestServer:
 
     async def _traces(self, request: web.Request) -> web.Response:
         content_type = request.content_type
-        if request.headers.get(hdrs.CONTENT_TYPE) is None or content_type not in _DECODERS:
+        if content_type not in _DECODERS:
             return _refusal(JSON, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send {PROTOBUF} or {JSON}")
         if not self._is_authorized(request.headers.get(hdrs.AUTHORIZATION, "")):
             return _refusal(content_type, HTTPStatus.UNAUTHORIZED, "a bearer token is wanted")
@@ -111,13 +110,8 @@ class IngestServer:
         try:
             body = await read_body(request.content, encoding, self._settings.max_body_size)
             decoded = _DECODERS[content_type](body)
-        except BodyTooLargeError:
-            limit = self._settings.max_body_size
-            return _refusal(content_type, HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"over {limit} bytes, decompressed")
-        except UnsupportedEncodingError:
-            return _refusal(content_type, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send gzip or no Content-Encoding")
-        except DamagedBodyError:
-            return _refusal(content_type, HTTPStatus.BAD_REQUEST, "the body is not a whole gzip stream")
+        except BodyError as error:
+            return _refusal(content_type, error.status, str(error))
         except UndecodableError as error:
             self._metrics.spans(SpanOutcome.REJECTED, "undecodable", 1)
             return _refusal(content_type, HTTPStatus.BAD_REQUEST, str(error))
@@ -143,7 +137,9 @@ class IngestServer:
 
     def _is_authorized(self, header: str) -> bool:
         token = self._settings.bearer_token
-        return not token or hmac.compare_digest(header.encode(), f"Bearer {token}".encode())
+        scheme, _, credentials = header.partition(" ")
+        given = credentials.strip().encode("utf-8", "surrogateescape")
+        return not token or (scheme.lower() == "bearer" and hmac.compare_digest(given, token.encode()))
 
 
 @web.middleware
@@ -154,8 +150,6 @@ async def _answer_faults_with_503(
         return await handler(request)
     except web.HTTPException:
         raise
-    except TimeoutError:
-        return _refusal(request.content_type, HTTPStatus.SERVICE_UNAVAILABLE, "the body came too slowly")
     except Exception:
         logger.exception("a trace request could not be taken; its sender is asked to send it again")
         return _refusal(request.content_type, HTTPStatus.SERVICE_UNAVAILABLE, "the poller could not take it just now")
@@ -182,7 +176,7 @@ def _acknowledgement(content_type: str, rejected: Counter[SpanReason]) -> web.Re
 
 
 def _refusal(content_type: str, status: HTTPStatus, message: str) -> web.Response:
-    headers = {hdrs.RETRY_AFTER: str(RETRY_AFTER_S)} if status is HTTPStatus.SERVICE_UNAVAILABLE else {}
+    headers = _REFUSAL_HEADERS.get(status, {})
     if content_type == PROTOBUF:
         body, answer_type = Status(message=message).SerializeToString(), PROTOBUF
     else:

@@ -23,7 +23,7 @@ ATTRIBUTE_PREFIX = "nemo."
 """Of a lifecycle span only these attributes are kept."""
 
 MAX_TEXT = 1024
-"""Longest text kept of an attribute, in characters; a longer one counts as absent."""
+"""Longest text kept of an attribute, in characters; a longer one, and one that is no Unicode, counts as absent."""
 
 MAX_ATTRIBUTES = 2048
 """Most attributes kept of one span; a creation request with 256 sidecars has fewer."""
@@ -64,17 +64,30 @@ class AttributeCollector:
         self.values: dict[str, AttributeValue] = {}
         self.contradictory = False
 
+    @staticmethod
+    def wants(key: str) -> bool:
+        """Whether an attribute of that key is kept; the value of any other need not be decoded."""
+        return key.startswith(ATTRIBUTE_PREFIX) and len(key) <= MAX_TEXT
+
     def add(self, key: str, value: AttributeValue | None) -> None:
-        """Keep an attribute of this project's vocabulary; None (empty, or of a kind not used) counts as absent."""
-        if value is None or not key.startswith(ATTRIBUTE_PREFIX) or len(key) > MAX_TEXT:
-            return
-        if isinstance(value, str) and len(value) > MAX_TEXT:
+        """Keep an attribute that is wanted; None (empty, or of a kind not used) counts as absent."""
+        if value is None or (isinstance(value, str) and not _is_usable(value)):
             return
         if key in self.values:
             self.contradictory = self.contradictory or self.values[key] != value
         elif len(self.values) >= MAX_ATTRIBUTES:
             return
         self.values[key] = value
+
+
+def _is_usable(value: str) -> bool:
+    if len(value) > MAX_TEXT:
+        return False
+    try:
+        value.encode()
+    except UnicodeEncodeError:  # half a surrogate pair, which JSON can write and nothing after it can store or send
+        return False
+    return True
 
 
 def inherit(values: dict[str, AttributeValue], resource: dict[str, AttributeValue]) -> dict[str, AttributeValue]:
