@@ -22,6 +22,9 @@ T = TypeVar("T")
 
 _FILE = "sandgauge.db"
 _LOCK_FILE = "sandgauge.lock"
+PATIENCE_S = 0.005
+"""How long a patient write waits for company."""
+
 _MAX_GROUP = 1000
 """Most functions in one transaction: a bound on how long the first of them waits for its commit."""
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
@@ -59,15 +62,17 @@ class Database:
             raise
         self._reader_lock = threading.Lock()
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
+        self._hurry = threading.Event()
         self._submit_lock = threading.Lock()
         self._closed = False
         self._thread = threading.Thread(target=self._run, name="sandgauge-writer", daemon=True)
         self._thread.start()
 
-    def submit(self, function: Callable[[sqlite3.Connection], T]) -> Future[T]:
+    def submit(self, function: Callable[[sqlite3.Connection], T], *, patient: bool = False) -> Future[T]:
         """Run the function in the next transaction; the future holds its result once that is committed.
 
-        A function that raises is undone alone; its exception goes to its own future.
+        A function that raises is undone alone; its exception goes to its own future. A patient one may wait PATIENCE_S
+        for others to share the commit, which is most of the cost where many write.
 
         Raises:
             StateError: the database is closed.
@@ -78,11 +83,13 @@ class Database:
             if self._closed:
                 raise StateError(f"{self.path}: closed; nothing can be written any more")
             self._jobs.put((function, future))
+        if not patient:
+            self._hurry.set()
         return future
 
-    async def write(self, function: Callable[[sqlite3.Connection], T]) -> T:
+    async def write(self, function: Callable[[sqlite3.Connection], T], *, patient: bool = False) -> T:
         """Return the function's result once its transaction is committed; see `submit`."""
-        return await asyncio.wrap_future(self.submit(function))
+        return await asyncio.wrap_future(self.submit(function, patient=patient))
 
     def read(self, function: Callable[[sqlite3.Connection], T]) -> T:
         """Run the function on one snapshot of what is committed; from any thread, one at a time.
@@ -109,6 +116,7 @@ class Database:
             if not self._closed:
                 self._closed = True
                 self._jobs.put(None)
+                self._hurry.set()
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -126,14 +134,18 @@ class Database:
 
     def _next_group(self) -> tuple[list[_Job], bool]:
         """Wait for a function, then take all that are there; True when the closing mark was among them."""
+        job = self._jobs.get()
+        self._hurry.wait(PATIENCE_S)
+        self._hurry.clear()  # before the rest is taken, so that whoever hurries from here on is not kept waiting
         group: list[_Job] = []
         with suppress(queue.Empty):
-            while len(group) < _MAX_GROUP:
-                job = self._jobs.get(block=not group)
-                if job is None:
-                    return group, True
+            while job is not None:
                 if job[1].set_running_or_notify_cancel():
                     group.append(job)
+                if len(group) == _MAX_GROUP:
+                    return group, False
+                job = self._jobs.get_nowait()
+            return group, True
         return group, False
 
 

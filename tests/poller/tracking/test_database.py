@@ -12,12 +12,14 @@ from pathlib import Path
 
 import pytest
 
+from sandgauge_poller.tracking import database as database_module
 from sandgauge_poller.tracking.database import Database, StateError, migrate
 from sandgauge_poller.tracking.migrations import MIGRATIONS
 
 WRITER = """
 import sys
 from pathlib import Path
+from sandgauge_poller.tracking import database as database_module
 from sandgauge_poller.tracking.database import Database
 
 database = Database(Path(sys.argv[1]))
@@ -82,6 +84,33 @@ def test_what_waits_is_committed_in_one_transaction(database):
     assert [future.result(10) for future in futures] == [f"{number:03}" for number in range(50)]
     assert seen_in_between == [[]], "the reader must not see a group before its commit"
     assert len(database.read(ids)) == 50
+
+
+@pytest.fixture
+def endless_patience(monkeypatch):
+    monkeypatch.setattr(database_module, "PATIENCE_S", 60.0)
+
+
+def test_patient_writes_wait_for_one_that_is_not(endless_patience, database):
+    patient = [database.submit(add(str(number)), patient=True) for number in range(3)]
+    assert database.submit(add("now")).result(10) == "now"
+    assert [future.result(10) for future in patient] == ["0", "1", "2"]
+
+
+def test_a_patient_write_does_not_wait_for_ever(database):
+    assert database.submit(add("one"), patient=True).result(10) == "one"
+
+
+def test_a_write_that_is_not_patient_never_waits(endless_patience, database):
+    for number in range(3):
+        assert database.submit(add(str(number))).result(10) == str(number)
+
+
+def test_close_does_not_wait_for_company(endless_patience, tmp_path):
+    database = Database(tmp_path)
+    patient = database.submit(add("one"), patient=True)
+    assert database.close(10)
+    assert patient.result(0) == "one"
 
 
 def test_a_failing_function_is_undone_alone(database):
