@@ -158,7 +158,7 @@ def _new_provider(endpoint: str | None, run_id: str | None) -> "OwnProvider | No
         target = otlp.resolve(os.environ, endpoint, own_provider.is_installed)
         provider = own_provider.OwnProvider(target, run_id)
     except ImportError:
-        warn("Sandbox telemetry is off: no OTLP exporter is installed; pip install 'sandgauge[export]'")
+        warn("Sandbox telemetry is off: the OTLP exporter cannot be imported; pip install 'sandgauge[export]'")
         return None
     except otlp.UnusableEndpointError as error:
         warn(f"Sandbox telemetry is off: {error}; write it as http://collector.example:4318")

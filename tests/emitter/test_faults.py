@@ -110,13 +110,13 @@ PARTS = [
 ]
 
 
-@pytest.mark.parametrize(("owner", "name"), PARTS, ids=[name for _, name in PARTS])
+@pytest.mark.parametrize("part", PARTS, ids=[name for _, name in PARTS])
 @pytest.mark.parametrize("error", [RuntimeError, ImportError, RecursionError, MemoryError])
-def test_a_fault_in_any_part_of_the_emitter_never_reaches_the_caller(host, monkeypatch, caplog, owner, name, error):
+def test_a_fault_in_any_part_of_the_emitter_never_reaches_the_caller(host, monkeypatch, caplog, part, error):
     def fail(*_args, **_kwargs):
         raise error("pa55")
 
-    monkeypatch.setattr(owner, name, fail)
+    monkeypatch.setattr(*part, fail)
     use_everything()
     assert error.__name__ in caplog.text
     assert "pa55" not in caplog.text

@@ -1,8 +1,11 @@
 import random
 import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 
 import pytest
 from opentelemetry import trace
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 import sandgauge_emitter
@@ -134,10 +137,12 @@ def test_the_port_of_grpc_is_taken_as_that_of_http_where_only_http_is_there(monk
 class Recorder:
     def __init__(self, call):
         self.call = call
+        self.arguments = []
         self.results = []
 
-    def __call__(self, *arguments):
-        self.results.append(self.call(*arguments))
+    def __call__(self, *arguments, **named):
+        self.arguments.append(named)
+        self.results.append(self.call(*arguments, **named))
         return self.results[-1]
 
 
@@ -190,6 +195,23 @@ def test_the_standard_switch_of_the_sdk_is_kept(on, monkeypatch):
     sandgauge_emitter.record_request(provider="p").started("sbx-1")
     tracing.TRACING.close()
     assert not on.requests()
+
+
+def test_a_grpc_exporter_is_given_what_it_takes(monkeypatch):
+    name = "opentelemetry.exporter.otlp.proto.grpc.trace_exporter"
+    module = ModuleType(name)
+    module.__spec__ = ModuleSpec(name, None)
+    exporter = InMemorySpanExporter()
+    module.OTLPSpanExporter = Recorder(lambda **_: exporter)
+    monkeypatch.setitem(sys.modules, name, module)
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_HEADERS", "Authorization=Bearer%20abc")
+    sandgauge_emitter.configure(enabled=True, endpoint="https://c:4317/")
+    sandgauge_emitter.record_request(provider="p")
+    tracing.TRACING.close()
+    assert module.OTLPSpanExporter.arguments == [
+        {"endpoint": "https://c:4317", "headers": {"authorization": "Bearer abc"}, "timeout": 10.0}
+    ]
+    assert len(exporter.get_finished_spans()) == 1
 
 
 def test_a_missing_exporter_is_one_warning_with_its_cure(monkeypatch, caplog):

@@ -1,0 +1,237 @@
+"""The emitter in processes of its own: what it loads, how it ends, and what becomes of it in children."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+
+import pytest
+
+from sandgauge_schemas import names
+from support.otlp_proto import spans_of
+
+REQUEST, START = names.SPAN_GYM_SANDBOX_REQUEST, names.SPAN_GYM_SANDBOX_START
+HEAVY = ("opentelemetry", "requests", "urllib3", "yaml", "pydantic", "aiohttp", "google", "grpc", "multiprocessing")
+
+
+def environment(**variables):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("OTEL_", "NEMO_", "SANDGAUGE_"))}
+    return {**kept, **variables}
+
+
+def on(endpoint):
+    return environment(SANDGAUGE_ENABLED="1", OTEL_EXPORTER_OTLP_ENDPOINT=endpoint)
+
+
+def run(script, env, *, code=0):
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code, done.stderr
+    return done
+
+
+def sandbox_ids(sink):
+    return sorted(span.attributes[names.NEMO_GYM_SANDBOX_ID] for span in sink.spans(START))
+
+
+IMPORT = """
+import sys, time
+before = set(sys.modules)
+start = time.perf_counter()
+import sandgauge_emitter
+print((time.perf_counter() - start) * 1000)
+print(*set(sys.modules) - before)
+"""
+
+
+def test_an_import_is_light():
+    times = []
+    for _ in range(5):
+        milliseconds, modules = run(IMPORT, environment()).stdout.splitlines()
+        times.append(float(milliseconds))
+        loaded = {name.partition(".")[0] for name in modules.split()}
+        assert not loaded & set(HEAVY)
+    print(f"import of sandgauge_emitter: {min(times):.0f} ms")
+    assert min(times) < 100
+
+
+OFF = """
+import sys
+import sandgauge_emitter
+before = set(sys.modules)
+request = sandgauge_emitter.record_request(provider="p", resources={"cpu": 1})
+request.started("sbx-1", scope="http://c:8080")
+request.failed("timeout")
+assert request.request_id
+print(*set(sys.modules) - before)
+"""
+
+
+def test_while_it_is_off_nothing_is_loaded_and_nothing_is_said():
+    done = run(OFF, environment())
+    assert not done.stdout.split()
+    assert not done.stderr
+
+
+WITHOUT_SDK = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith(("opentelemetry.sdk", "opentelemetry.exporter")):
+            raise ModuleNotFoundError(name, name=name)
+sys.meta_path.insert(0, Missing())
+import sandgauge_emitter
+for _ in range(3):
+    sandgauge_emitter.record_request(provider="p").started("sbx-1")
+"""
+
+
+def test_without_the_extra_there_is_one_line_and_its_cure():
+    (line,) = run(WITHOUT_SDK, environment(SANDGAUGE_ENABLED="1")).stderr.splitlines()
+    assert "pip install 'sandgauge[export]'" in line
+
+
+@contextmanager
+def away():
+    """A port where nobody listens."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    yield f"http://127.0.0.1:{port}"
+
+
+@contextmanager
+def silent():
+    """A Collector that accepts and never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=50) as server:
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
+
+
+RECORD_AND_END = """
+import sys, sandgauge_emitter
+for _ in range({number}):
+    sandgauge_emitter.record_request(provider="p").started("sbx-1")
+print("recorded", flush=True)
+sys.exit(7)
+"""
+
+
+@pytest.mark.parametrize("collector", [away, silent])
+def test_the_process_ends_soon_whatever_became_of_the_collector(collector):
+    with collector() as endpoint:
+        script = RECORD_AND_END.format(number=2000)  # some batches, and one bound for all of them
+        process = subprocess.Popen(
+            [sys.executable, "-c", script], env=on(endpoint), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert process.stdout.readline() == "recorded\n"
+        start = time.monotonic()
+        process.communicate(timeout=60)
+        seconds = time.monotonic() - start
+    print(f"end of a process with a Collector that is {collector.__name__}: {seconds:.1f} s")
+    assert process.returncode == 7
+    assert seconds < 5
+
+
+def test_the_last_spans_arrive_when_the_process_ends_at_once(otlp_sink):
+    run(RECORD_AND_END.format(number=1), on(otlp_sink.endpoint), code=7)
+    assert [span.name for span in otlp_sink.spans()] == [REQUEST, START]
+
+
+FORK = """
+import os, sys, sandgauge_emitter
+request = sandgauge_emitter.record_request(provider="p")
+request.started("parent-1")
+child = os.fork()
+if child == 0:
+    sandgauge_emitter.record_request(provider="p").started("child-1")
+    request.started("child-2")
+    {end}
+request.started("parent-2")
+print(child, flush=True)
+os.waitpid(child, 0)
+request.started("parent-3")
+"""
+ALL_OF_FORK = ["child-1", "child-2", "parent-1", "parent-2", "parent-3"]
+
+
+@pytest.mark.parametrize("end", ["sys.exit()", "raise SystemExit(0)"])
+def test_spans_of_a_forked_child_and_of_its_parent_arrive_once(otlp_sink, end):
+    run(FORK.format(end=end), on(otlp_sink.endpoint))
+    assert sandbox_ids(otlp_sink) == ALL_OF_FORK
+    assert len({span.span_id for span in otlp_sink.spans()}) == len(otlp_sink.spans()) == 7
+
+
+def test_spans_of_a_forked_child_arrive_although_it_is_killed(otlp_sink):
+    process = subprocess.Popen(
+        [sys.executable, "-c", FORK.format(end="import signal; signal.pause()")],
+        env=on(otlp_sink.endpoint),
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    child = int(process.stdout.readline())
+    otlp_sink.wait_for(lambda sink: {"child-1", "child-2"} <= set(sandbox_ids(sink)))
+    os.kill(child, signal.SIGKILL)
+    process.communicate(timeout=30)
+    assert sandbox_ids(otlp_sink) == ALL_OF_FORK
+    assert process.returncode == 0
+    arrivals = [(one.time_ns, span) for one in otlp_sink.requests() for span in spans_of(one.message)]
+    assert max(time_ns - span.end_ns for time_ns, span in arrivals) < 2 * 10**9
+
+
+FORK_WHILE_SET_UP = """
+import os, threading, time, sandgauge_emitter
+from sandgauge_emitter import own_provider
+begun = threading.Event()
+exporter = own_provider._exporter
+def slowly(target):
+    begun.set()
+    time.sleep(0.3)
+    return exporter(target)
+own_provider._exporter = slowly
+thread = threading.Thread(target=lambda: sandgauge_emitter.record_request(provider="p").started("parent"))
+thread.start()
+begun.wait()
+child = os.fork()
+sandgauge_emitter.record_request(provider="p").started("parent-2" if child else "child")
+if child:
+    thread.join()
+    os.waitpid(child, 0)
+"""
+
+
+def test_a_fork_in_the_middle_of_the_set_up_leaves_no_lock_behind(otlp_sink):
+    run(FORK_WHILE_SET_UP, on(otlp_sink.endpoint))
+    assert sandbox_ids(otlp_sink) == ["child", "parent", "parent-2"]
+
+
+POOL = """
+import multiprocessing, sandgauge_emitter
+def work(name):
+    sandgauge_emitter.record_request(provider="p").started(name)
+if __name__ == "__main__":
+    work("parent")
+    context = multiprocessing.get_context("fork")
+    workers = [context.Process(target=work, args=(f"worker-{i}",)) for i in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+"""
+
+
+def test_workers_that_end_at_once_lose_nothing(otlp_sink):
+    run(POOL, on(otlp_sink.endpoint))
+    assert sandbox_ids(otlp_sink) == ["parent", "worker-0", "worker-1", "worker-2"]
+
+
+WORKERS_AND_END = "import multiprocessing.util\n" + RECORD_AND_END.format(number=1)
+
+
+def test_a_program_with_workers_does_not_wait_twice():
+    with away() as endpoint:
+        start = time.monotonic()
+        run(WORKERS_AND_END, on(endpoint), code=7)
+    assert time.monotonic() - start < 5
