@@ -6,16 +6,16 @@ not part of the wheel; the variables set here are explained in `collector-config
 
 import hashlib
 import shutil
-import socket
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import dataclass
-from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from sandgauge_demo.loopback import HOST, free_ports, is_ok
+from sandgauge_demo.process import ChildProcess, Pause, ProcessError
 
 BASE = "otelcol.yaml"
 JOINED = "otelcol.joined.yaml"
@@ -25,9 +25,6 @@ _BINARY = "otelcol-sandgauge"
 _NAMES_ON_PATH = (_BINARY, "otelcol-contrib", "otelcol")
 _VALIDATE_TIMEOUT_S = 30.0
 _START_TIMEOUT_S = 30.0
-_STOP_TIMEOUT_S = 10.0
-_POLL_INTERVAL_S = 0.02
-_LOG_TAIL_LINES = 5
 
 
 class CollectorError(Exception):
@@ -136,29 +133,32 @@ class RunningCollector:
         destinations: Destinations,
         settings: Mapping[str, str] | None = None,
     ) -> None:
-        grpc_port, http_port, health_port, metrics_port = _free_ports(4)
-        self.endpoint = f"http://127.0.0.1:{http_port}"
+        grpc_port, http_port, health_port, metrics_port = free_ports(4)
+        self.endpoint = f"http://{HOST}:{http_port}"
         """Base URL of the OTLP/HTTP receiver."""
-        self.self_metrics_url = f"http://127.0.0.1:{metrics_port}/metrics"
+        self.self_metrics_url = f"http://{HOST}:{metrics_port}/metrics"
         """The Collector about itself, in the Prometheus text format."""
         self.log_file = directory / "otelcol.log"
         self.joined_file = directory / "joined.jsonl"
         self._health_port = health_port
-        self._command = [str(binary.absolute()), *_config_arguments(config_files)]
         self._directory = directory
-        self._environment = {
-            "OTELCOL_STATE_DIR": str(directory),
-            "OTLP_GRPC_PORT": str(grpc_port),
-            "OTLP_HTTP_PORT": str(http_port),
-            "OTELCOL_HEALTH_PORT": str(health_port),
-            "OTELCOL_METRICS_PORT": str(metrics_port),
-            "POLLER_OTLP_ENDPOINT": destinations.poller,
-            "TRACES_OTLP_ENDPOINT": destinations.traces,
-            "METRICS_OTLP_ENDPOINT": destinations.metrics,
-            "JOINED_FILE": str(self.joined_file),
-            **(settings or {}),
-        }
-        self._process: subprocess.Popen[bytes] | None = None
+        self.process = ChildProcess(
+            "the Collector",
+            [str(binary.absolute()), *_config_arguments(config_files)],
+            environment={
+                "OTELCOL_STATE_DIR": str(directory),
+                "OTLP_GRPC_PORT": str(grpc_port),
+                "OTLP_HTTP_PORT": str(http_port),
+                "OTELCOL_HEALTH_PORT": str(health_port),
+                "OTELCOL_METRICS_PORT": str(metrics_port),
+                "POLLER_OTLP_ENDPOINT": destinations.poller,
+                "TRACES_OTLP_ENDPOINT": destinations.traces,
+                "METRICS_OTLP_ENDPOINT": destinations.metrics,
+                "JOINED_FILE": str(self.joined_file),
+                **(settings or {}),
+            },
+            log_file=self.log_file,
+        )
 
     def __enter__(self) -> Self:
         """Start the Collector."""
@@ -171,23 +171,20 @@ class RunningCollector:
         """Stop the Collector."""
         self.stop()
 
-    def start(self) -> None:
+    def start(self, pause: Pause = time.sleep) -> None:
         """Start the process and return once it is healthy.
 
         Raise CollectorError with the end of its log when it exits first or is not healthy in time.
         """
         self._directory.mkdir(parents=True, exist_ok=True)
-        with self.log_file.open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: S603 - the Collector found above, no shell
-                self._command,
-                env=self._environment,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,  # Ctrl-C in the terminal is ours to handle, in our order
-            )
         try:
-            self._wait_until_healthy(self._process)
+            self.process.start()
+            self.process.wait_until(
+                lambda: is_ok(self._health_port, "/"), timeout_s=_START_TIMEOUT_S, what="healthy", pause=pause
+            )
+        except ProcessError as error:
+            self.kill()
+            raise CollectorError(str(error)) from error
         except BaseException:
             self.kill()
             raise
@@ -197,53 +194,8 @@ class RunningCollector:
 
         A Collector heeds the request only a moment after it reports itself healthy; before that it just ends.
         """
-        if self._process is None:
-            return
-        self._process.terminate()
-        try:
-            self._process.wait(_STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            self.kill()
-        self._process = None
+        self.process.stop()
 
     def kill(self) -> None:
         """End the process at once, as a crash would."""
-        if self._process is not None:
-            self._process.kill()
-            self._process.wait()
-            self._process = None
-
-    def _wait_until_healthy(self, process: subprocess.Popen[bytes]) -> None:
-        deadline = time.monotonic() + _START_TIMEOUT_S
-        while time.monotonic() < deadline:
-            if self._is_healthy():
-                return
-            try:
-                code = process.wait(_POLL_INTERVAL_S)
-            except subprocess.TimeoutExpired:
-                continue
-            raise CollectorError(f"the Collector ended with {code} while starting; {self._log_tail()}")
-        raise CollectorError(f"the Collector was not healthy within {_START_TIMEOUT_S:.0f} s; {self._log_tail()}")
-
-    def _is_healthy(self) -> bool:
-        connection = HTTPConnection("127.0.0.1", self._health_port, timeout=1.0)
-        try:
-            connection.request("GET", "/")
-            return connection.getresponse().status == 200  # noqa: PLR2004 - HTTP OK
-        except (OSError, HTTPException):
-            return False
-        finally:
-            connection.close()
-
-    def _log_tail(self) -> str:
-        lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
-        return "\n".join([f"the end of {self.log_file}:", *lines[-_LOG_TAIL_LINES:]])
-
-
-def _free_ports(count: int) -> list[int]:
-    """Return distinct loopback ports that nobody listens on at this moment."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        self.process.kill()

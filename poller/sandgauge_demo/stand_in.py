@@ -2,11 +2,14 @@
 
 It does two things of the shipped configuration and nothing else: it forwards the lifecycle spans to the poller, and
 writes the joined file. It queues in memory and knows no backend: no replacement for a Collector.
+`python -m sandgauge_demo.stand_in` runs it in a process of its own, until it is told to end.
 """
 
+import argparse
 import asyncio
 import json
 import logging
+import signal
 from http import HTTPStatus
 from pathlib import Path
 from types import TracebackType
@@ -139,3 +142,27 @@ def _accepted(request: web.Request) -> web.Response:
     """Return OTLP's empty success in the encoding of the request."""
     body = b"{}" if request.content_type == JSON else b""
     return web.Response(body=body, content_type=request.content_type)
+
+
+def main() -> None:
+    """Serve until SIGINT or SIGTERM. The first line of standard output is the base URL."""
+    parser = argparse.ArgumentParser(prog="python -m sandgauge_demo.stand_in", description=NOTICE)
+    parser.add_argument("--poller", required=True, metavar="URL", help="base URL of the poller's ingest")
+    parser.add_argument("--joined-file", required=True, type=Path, metavar="FILE", help="where lines are appended")
+    chosen = parser.parse_args()
+    logging.basicConfig()
+    asyncio.run(_serve(StandInCollector(poller_endpoint=chosen.poller, joined_file=chosen.joined_file)))
+
+
+async def _serve(stand_in: StandInCollector) -> None:
+    ended = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, ended.set)
+    async with stand_in:
+        print(stand_in.endpoint, flush=True)  # noqa: T201 - how the starting process learns the port
+        await ended.wait()
+
+
+if __name__ == "__main__":
+    main()

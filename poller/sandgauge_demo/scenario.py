@@ -1,0 +1,129 @@
+"""What the demo's Gym-like run asks for, and what becomes of it: the plan that run, progress and tests share."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from itertools import cycle, islice
+
+from sandgauge_demo.deployment.model import ExecdKind
+from sandgauge_schemas.resources import SandboxResourceAmounts, SandboxResources
+
+SDK_DEFAULT: Mapping[str, str] = {"cpu": "1", "memory": "2Gi"}
+"""Limits that the OpenSandbox SDK fills in where its caller gives none."""
+
+_ROLLOUTS_PER_TASK = 2
+_STAGGER_S = 0.4
+
+
+class Fate(Enum):
+    """How a planned sandbox ends."""
+
+    DELETED = "deleted"
+    """The run deletes it."""
+    OUT_OF_MEMORY = "out_of_memory"
+    """It climbs to its memory limit and is killed there; the run deletes what is left."""
+    REFUSED = "refused"
+    """The control plane refuses to create it."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRequest:
+    """One logical request. `submitted` are the limits sent after clamping; None leaves them to the SDK's default."""
+
+    requested: SandboxResources
+    submitted: SandboxResourceAmounts | None
+    execd_kind: ExecdKind
+    count: int = 1
+    fate: Fate = Fate.DELETED
+
+    @property
+    def limits(self) -> Mapping[str, str]:
+        """The limits as the control plane is sent them, in Kubernetes quantities."""
+        if self.submitted is None:
+            return SDK_DEFAULT
+        amounts = {
+            "cpu": (self.submitted.cpu, ""),
+            "memory": (self.submitted.memory_mib, "Mi"),
+            "ephemeral-storage": (self.submitted.disk_gib, "Gi"),
+        }
+        return {name: f"{amount:g}{unit}" for name, (amount, unit) in amounts.items() if amount is not None}
+
+    @property
+    def sandboxes(self) -> int:
+        """How many sandboxes come up."""
+        return 0 if self.fate is Fate.REFUSED else self.count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedRollout:
+    """One rollout: it begins `begins_in_s` seconds into the run, and its sandboxes live side by side for `seconds`."""
+
+    rollout_id: str
+    requests: tuple[PlannedRequest, ...]
+    begins_in_s: float
+    seconds: float
+
+
+def planned_rollouts(count: int) -> tuple[PlannedRollout, ...]:
+    """Return so many rollouts, each unlike the one before; ids are `<task>-<rollout>`, as Gym's are."""
+    return tuple(
+        PlannedRollout(
+            rollout_id="{}-{}".format(*divmod(number, _ROLLOUTS_PER_TASK)),
+            requests=requests,
+            begins_in_s=number * _STAGGER_S,
+            seconds=seconds,
+        )
+        for number, (requests, seconds) in enumerate(islice(cycle(_KINDS), count))
+    )
+
+
+def run_seconds(plan: Sequence[PlannedRollout]) -> float:
+    """Return how long a run of these rollouts takes."""
+    return max(rollout.begins_in_s + rollout.seconds for rollout in plan)
+
+
+_PLAIN = (
+    PlannedRequest(
+        requested=SandboxResources(cpu=2, memory_mib=4096, disk_gib=10),
+        submitted=SandboxResourceAmounts(cpu=2, memory_mib=4096, disk_gib=10),
+        execd_kind=ExecdKind.RUNC,
+    ),
+)
+_CLAMPED = (
+    PlannedRequest(
+        requested=SandboxResources(cpu=8, memory_mib=16384),
+        submitted=SandboxResourceAmounts(cpu=4, memory_mib=8192),
+        execd_kind=ExecdKind.GVISOR,
+    ),
+)
+_SEVERAL = (
+    PlannedRequest(
+        requested=SandboxResources(cpu=0.5, memory_mib=512),
+        submitted=SandboxResourceAmounts(cpu=0.5, memory_mib=512),
+        execd_kind=ExecdKind.GUEST,
+        count=2,
+    ),
+    PlannedRequest(
+        requested=SandboxResources(cpu=1, memory_mib=1024),
+        submitted=SandboxResourceAmounts(cpu=1, memory_mib=1024),
+        execd_kind=ExecdKind.RUNC,
+        fate=Fate.REFUSED,
+    ),
+)
+_NOTHING_SAID = (PlannedRequest(requested=SandboxResources(), submitted=None, execd_kind=ExecdKind.RUNC),)
+_TOO_SMALL = (
+    PlannedRequest(
+        requested=SandboxResources(cpu=1, memory_mib=256),
+        submitted=SandboxResourceAmounts(cpu=1, memory_mib=256),
+        execd_kind=ExecdKind.GUEST,
+        fate=Fate.OUT_OF_MEMORY,
+    ),
+)
+_KINDS = (
+    (_PLAIN, 9.0),
+    (_CLAMPED, 10.0),
+    (_SEVERAL, 9.0),
+    (_NOTHING_SAID, 8.0),
+    (_TOO_SMALL, 12.0),  # long enough for the poller to learn of the kill before the run deletes what is left
+)
+"""Kinds of rollouts, and for how many seconds their sandboxes live."""
