@@ -103,6 +103,7 @@ def test_headers_are_sent_byte_for_byte_and_shown_nowhere(sink, make_client):
     assert headers["authorization"] == SECRET
     assert headers["x-tenant"] == "a = b"
     assert headers["content-type"] == "application/x-protobuf"
+    assert headers["accept-encoding"] == "identity", "a packed answer could unpack to anything"
     assert headers["user-agent"].startswith("sandgauge-poller/")
 
 

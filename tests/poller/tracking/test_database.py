@@ -233,8 +233,9 @@ def test_the_folder_is_created_for_its_owner_alone(tmp_path):
 
 
 def test_a_second_poller_is_refused_with_folder_and_process_id(tmp_path):
+    (tmp_path / "sandgauge.lock").write_text("9" * 20)  # of a process that is gone
     first = Database(tmp_path)
-    with pytest.raises(StateError, match=f"{tmp_path}.*process id {os.getpid()}.*state.directory"):
+    with pytest.raises(StateError, match=f"{tmp_path}.*process id {os.getpid()} is .*state.directory"):
         Database(tmp_path)
     assert first.close(10)
     second = Database(tmp_path)
