@@ -135,8 +135,8 @@ class ActiveSet:
                 _remove(self._by_trace, previous.trace_id, sandbox)
             self._by_trace.setdefault(start.trace_id, []).append(sandbox)
             sandbox.rollout = self._rollouts.get(start.trace_id)
-        for waiting in {key, SandboxKey(self._unscoped_owner(keys), key.sandbox_id)}:
-            stop = self._waiting_stops.pop(waiting) if waiting == key else self._waiting_stops.get(waiting)
+        for owner in self._routing.stop_owners(key.owner):
+            stop = self._waiting_stops.get(SandboxKey(owner, key.sandbox_id))
             if stop is not None:
                 sandbox.lifecycle = sandbox.lifecycle.with_stop(stop)
         changes = [Change(ChangeKind.STARTED if previous is None else ChangeKind.KEYS_LEARNT, sandbox)]
@@ -149,24 +149,17 @@ class ActiveSet:
     def _apply_stop(self, event: StopEvent) -> list[Change]:
         if event.failed:
             return []
-        key = self._key(event.keys, event.scope)
-        targets = self._stop_targets(key, event)
-        if key not in self._sandboxes:
-            # Its start may still come, in this deployment or, for a stop that names none, in any of the provider's.
+        route = self._routing.route(event.keys.provider, event.scope)
+        key = SandboxKey(route.owner, event.keys.sandbox_id or "")
+        if key not in self._sandboxes or route.outcome is RouteOutcome.UNMATCHED:
+            # A start that it is for may still come: here or, of a stop that names no deployment, in any it could mean.
             self._waiting_stops[key] = earliest(self._waiting_stops.get(key), event)
-        for sandbox in targets:
-            sandbox.lifecycle = sandbox.lifecycle.with_stop(event)
-        return [Change(ChangeKind.STOPPED, sandbox) for sandbox in targets]
-
-    def _stop_targets(self, key: SandboxKey, event: StopEvent) -> list[Tracked]:
-        """Return the sandbox, or every sandbox of that provider and id when the stop names no deployment."""
-        known = self._sandboxes.get(key)
-        if known is not None:
-            return [known]
-        if key.owner != self._unscoped_owner(event.keys):
-            return []
-        named = self._by_id.get(key.sandbox_id, ())
-        return [s for s in named if event.keys.provider in (None, s.keys.provider)]
+        changes = []
+        for sandbox in self._by_id.get(key.sandbox_id, ()):
+            if key.owner in self._routing.stop_owners(sandbox.key.owner):
+                sandbox.lifecycle = sandbox.lifecycle.with_stop(event)
+                changes.append(Change(ChangeKind.STOPPED, sandbox))
+        return changes
 
     def _apply_rollout(self, event: RolloutEvent) -> list[Change]:
         rollout = earliest(self._rollouts.get(event.trace_id), event)
@@ -176,10 +169,6 @@ class ActiveSet:
             sandbox.rollout = rollout
             changes.append(Change(ChangeKind.KEYS_LEARNT, sandbox))
         return changes
-
-    @staticmethod
-    def _unscoped_owner(keys: JoinKeys) -> str:
-        return f"provider:{keys.provider or ''}"
 
 
 def _remove(index: dict[_Key, list[Tracked]], key: _Key, sandbox: Tracked) -> None:

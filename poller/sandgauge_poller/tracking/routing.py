@@ -40,6 +40,7 @@ class Routing:
 
     def __init__(self, deployments: Sequence[DeploymentNames]) -> None:
         self._deployments = tuple(deployments)
+        self._stop_owners = {d.name: (d.name, _owner(d.provider), _owner(None)) for d in self._deployments}
 
     def route(self, provider: str | None, scope: str | None) -> Route:
         """Return the deployment that takes the span, by scope first, else as the only one that could be meant."""
@@ -49,6 +50,13 @@ class Routing:
         if len(named) == 1 or len(candidates) == 1:
             chosen = (named or candidates)[0]
             return Route(chosen.name, chosen.name, RouteOutcome.MATCHED)
-        # The prefix keeps a provider's own ids apart from those of a deployment that bears its name.
-        owner = f"provider:{provider or ''}"
-        return Route(owner, None, RouteOutcome.UNMATCHED if candidates else RouteOutcome.NOT_CONFIGURED)
+        return Route(_owner(provider), None, RouteOutcome.UNMATCHED if candidates else RouteOutcome.NOT_CONFIGURED)
+
+    def stop_owners(self, owner: str) -> tuple[str, ...]:
+        """Return the owners under which the stop of a sandbox may come: its own, or none that names the deployment."""
+        return self._stop_owners.get(owner, (owner,))
+
+
+def _owner(provider: str | None) -> str:
+    """Return the owner of what no deployment takes; the prefix keeps it apart from a deployment of that name."""
+    return f"provider:{provider or ''}"

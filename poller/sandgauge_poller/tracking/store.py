@@ -116,7 +116,7 @@ def prune(
 ) -> None:
     """Forget what is older than the memory kept, or beyond its size; what a live sandbox needs stays.
 
-    `live_subjects` names the requests and rollouts (by trace id in hex) of live sandboxes.
+    `live_subjects` names the requests and rollouts (by trace id in hex) of live sandboxes, and whose stops have come.
     """
     connection.execute("CREATE TEMP TABLE IF NOT EXISTS needed (kind TEXT, subject TEXT, PRIMARY KEY (kind, subject))")
     connection.execute("DELETE FROM temp.needed")
@@ -130,10 +130,16 @@ def prune(
     )
     connection.execute(f"DELETE FROM event WHERE received_ns < ? AND {unneeded}", (before_ns,))  # noqa: S608  # constant text
     connection.execute("DELETE FROM sandbox WHERE state = 'done' AND updated_ns < ?", (before_ns,))
-    excess = connection.execute("SELECT count(*) FROM event").fetchone()[0] - most_rows
-    if excess > 0:
-        oldest = f"SELECT trace_id, span_id FROM event WHERE {unneeded} ORDER BY received_ns LIMIT ?"  # noqa: S608  # the same
-        connection.execute(f"DELETE FROM event WHERE (trace_id, span_id) IN ({oldest})", (excess,))  # noqa: S608  # the same
+    excess = _excess(connection, "SELECT count(*) FROM event", most_rows)
+    oldest = f"SELECT trace_id, span_id FROM event WHERE {unneeded} ORDER BY received_ns LIMIT ?"  # noqa: S608  # the same
+    connection.execute(f"DELETE FROM event WHERE (trace_id, span_id) IN ({oldest})", (excess,))  # noqa: S608  # the same
+    excess = _excess(connection, "SELECT count(*) FROM sandbox WHERE state = 'done'", most_rows)
+    oldest = "SELECT owner, sandbox_id FROM sandbox WHERE state = 'done' ORDER BY updated_ns LIMIT ?"
+    connection.execute(f"DELETE FROM sandbox WHERE (owner, sandbox_id) IN ({oldest})", (excess,))  # noqa: S608  # the same
+
+
+def _excess(connection: sqlite3.Connection, count: str, most_rows: int) -> int:
+    return max(0, int(connection.execute(count).fetchone()[0]) - most_rows)
 
 
 def _encode(event: LifecycleEvent) -> tuple[EventKind, str, str]:

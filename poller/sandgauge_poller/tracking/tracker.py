@@ -22,6 +22,8 @@ class Tracker:
         self._active = active
         self._on_change = on_change
         self._done: BoundedDict[SandboxKey, bool] = BoundedDict(_RECENTLY_DONE)
+        self._arriving: set[SandboxKey] = set()
+        """Sandboxes whose first start is on its way through the store: they fill the capacity already."""
 
     async def restore(self) -> int:
         """Fold the stored events again and return how many sandboxes are back."""
@@ -38,7 +40,13 @@ class Tracker:
 
     async def commit(self, events: Sequence[LifecycleEvent]) -> list[SpanOutcome]:
         """Store events, fold in what is news, and say what became of each; returns only after the commit."""
-        rows = self._admit(events)
+        newcomers: set[SandboxKey] = set()
+        try:
+            return await self._commit([self._admit(event, newcomers) for event in events])
+        finally:
+            self._arriving -= newcomers
+
+    async def _commit(self, rows: Sequence[EventRow | None]) -> list[SpanOutcome]:
         admitted = [row for row in rows if row is not None]
         news = iter(await self._database.write(lambda connection: store.insert_events(connection, admitted)))
         outcomes = []
@@ -74,21 +82,22 @@ class Tracker:
             if start is not None:
                 needed.add((EventKind.ROLLOUT, start.trace_id.hex()))
                 needed.add((EventKind.REQUEST, start.record.keys.request_id or ""))
+            if sandbox.lifecycle.stop is not None:
+                needed.add((EventKind.STOP, sandbox.key.sandbox_id))
         await self._database.write(lambda connection: store.prune(connection, before_ns, most_rows, needed))
 
-    def _admit(self, events: Sequence[LifecycleEvent]) -> list[EventRow | None]:
-        """Return the rows to store; None for the start of a sandbox beyond the capacity."""
-        rows: list[EventRow | None] = []
-        newcomers: set[SandboxKey] = set()
-        for event in events:
-            key = self._active.key_of(event)
-            if isinstance(event, StartEvent) and key is not None and self._active.get(key) is None:
-                if key not in newcomers and len(self._active) + len(newcomers) >= self._active.capacity:
-                    rows.append(None)
-                    continue
-                newcomers.add(key)
-            rows.append(EventRow(event, key))
-        return rows
+    def _admit(self, event: LifecycleEvent, newcomers: set[SandboxKey]) -> EventRow | None:
+        """Return the row to store; None for the start of a sandbox beyond the capacity."""
+        key = self._active.key_of(event)
+        if isinstance(event, StartEvent) and key is not None and self._is_new(key):
+            if len(self._active) + len(self._arriving) >= self._active.capacity:
+                return None
+            newcomers.add(key)
+            self._arriving.add(key)
+        return EventRow(event, key)
+
+    def _is_new(self, key: SandboxKey) -> bool:
+        return self._active.get(key) is None and key not in self._arriving and self._done.get(key) is None
 
     def _is_done(self, row: EventRow) -> bool:
         """Whether the sandbox was finished while its event was on its way to the store."""
