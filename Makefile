@@ -41,7 +41,7 @@ lint: venv ## check style, types, the direction of imports and the generated fil
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python schemas/generate.py --check
 
 bench: venv ## measure one poller, idle and with 1,000 simulated sandboxes

@@ -5,12 +5,13 @@ import logging
 import resource
 import sqlite3
 import ssl
+import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from http import HTTPStatus
 
 from sandgauge_poller.config import Config, Ingest
-from sandgauge_poller.export.collector_client import CollectorClient, CollectorSettings, NoAnswerError
+from sandgauge_poller.export.answer import Verdict
+from sandgauge_poller.export.collector_client import CollectorClient, CollectorSettings, send
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
 from sandgauge_poller.export.messages import TELEMETRY_SCOPE
 from sandgauge_poller.export.recorder import Recorder
@@ -56,14 +57,14 @@ class Poller:
         _raise_open_file_limit()
         async with AsyncExitStack() as stack:
             database = Database(self._config.state.directory)
-            stack.callback(database.close, _CLOSE_S)
+            stack.callback(_close, database)
             self._ready["store"] = True
             client = self._collector_client()
             provider = make_meter_provider(lambda message: _is_delivered(client, message, self._config.export.timeout))
             stack.push_async_callback(asyncio.to_thread, provider.shutdown, timeout_millis=_CLOSE_S * 1000)
             metrics = SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__))
             delivery = self._delivery(database, metrics)
-            stack.push_async_callback(asyncio.to_thread, delivery.stop, _FLUSH_S)
+            stack.push_async_callback(_flush, delivery)
             providers = await stack.enter_async_context(self._providers())
             active = ActiveSet(self._routing(), self._config.tracking.max_sandboxes)
             # The loop needs the tracker to let go of sandboxes, and the tracker the loop to hear of changes.
@@ -204,12 +205,19 @@ def _ingest_settings(ingest: Ingest) -> IngestSettings:
     )
 
 
+def _close(database: Database) -> None:
+    if not database.close(_CLOSE_S):
+        logger.warning("the store did not close in time; what was committed is safe")
+
+
+async def _flush(delivery: Delivery) -> None:
+    if not await asyncio.to_thread(delivery.stop, _FLUSH_S):
+        logger.warning("the Collector did not take everything in time; the rest is sent after the next start")
+
+
 def _is_delivered(client: CollectorClient, message: bytes, timeout_s: float) -> bool:
-    try:
-        status = client.post(Signal.METRICS, message, timeout_s).status
-    except NoAnswerError:
-        return False
-    return HTTPStatus.OK <= status < HTTPStatus.MULTIPLE_CHOICES
+    outcome = send(client.post, Signal.METRICS, message, timeout_s=timeout_s, now_s=time.time())
+    return outcome.verdict is Verdict.DELIVERED
 
 
 def _raise_open_file_limit() -> None:

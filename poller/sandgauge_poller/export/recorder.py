@@ -9,6 +9,7 @@ from sandgauge_poller.export.recording import PointSettings
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.provider import AllocationReading, SampleReading
 from sandgauge_poller.reading.scope import HostTotals, Observation, decide_scopes, memory_limit_mib
+from sandgauge_poller.reading.trouble_log import TroubleLog
 from sandgauge_poller.self_metrics import SelfMetrics
 from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import Tracked
@@ -36,6 +37,7 @@ class Recorder:
         self._metrics = metrics
         self._wake = wake
         self._host_totals = HostTotals()
+        self._trouble_log = TroubleLog(clock.monotonic)
 
     async def allocation(self, sandbox: Tracked, reading: AllocationReading) -> None:
         """Record an allocation if it changed."""
@@ -67,15 +69,12 @@ class Recorder:
     async def summary(self, sandbox: Tracked) -> None:
         """Record how the sandbox lived and ended, with what was requested looked up in the store."""
         sandbox.progress.summarised = True
-        progress, now_ns = dump_progress(sandbox.progress), self._clock.now_ns()
-        request_id = sandbox.keys.request_id
+        progress, request_id = dump_progress(sandbox.progress), sandbox.keys.request_id
 
-        def write(connection: sqlite3.Connection) -> None:
+        def write(connection: sqlite3.Connection) -> int:
             request = store.find_request(connection, request_id) if request_id is not None else None
             item = recording.record_summary(sandbox, request)
-            if item is not None:
-                outbox.append(connection, [item])
-            store.save_progress(connection, sandbox.key, progress, now_ns)
+            return self._keep(connection, sandbox, [item] if item is not None else [], progress)
 
         await self._write(write)
 
@@ -103,15 +102,20 @@ class Recorder:
         progress.memory, progress.cpu = scopes.memory, scopes.cpu
 
     async def _commit(self, sandbox: Tracked, items: Sequence[OutboxItem]) -> None:
-        progress, now_ns = dump_progress(sandbox.progress), self._clock.now_ns()
+        progress = dump_progress(sandbox.progress)
+        await self._write(lambda connection: self._keep(connection, sandbox, items, progress))
 
-        def write(connection: sqlite3.Connection) -> None:
-            outbox.append(connection, items)
-            outbox.enforce(connection, self._max_outbox_bytes)
-            store.save_progress(connection, sandbox.key, progress, now_ns)
+    def _keep(
+        self, connection: sqlite3.Connection, sandbox: Tracked, items: Sequence[OutboxItem], progress: bytes
+    ) -> int:
+        """Write rows and progress; return how many spans and points a full outbox dropped for them."""
+        outbox.append(connection, items)
+        store.save_progress(connection, sandbox.key, progress, self._clock.now_ns())
+        return sum(outbox.enforce(connection, self._max_outbox_bytes).values())
 
-        await self._write(write)
-
-    async def _write(self, write: Callable[[sqlite3.Connection], None]) -> None:
-        await self._database.write(write)
+    async def _write(self, write: Callable[[sqlite3.Connection], int]) -> None:
+        # A record can wait a moment for others to share its commit: it is sent in batches anyway.
+        dropped = await self._database.write(write, patient=True)
+        if dropped:
+            self._trouble_log.say("the outbox is full, records are dropped: is the Collector at export.endpoint up?")
         self._wake()
