@@ -6,14 +6,14 @@ from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock
 
 
 class RateLimit:
-    """At most `per_second` starts (rounded up) within any second, in the order of asking; a rate below 1 spaces them.
+    """At most `per_second` starts (rounded down) within any second, in the order of asking; a rate below 1 spaces them.
 
     A burst as large as the rate passes at once, so that a batch of new sandboxes is not spread out for nothing.
     """
 
     def __init__(self, per_second: float, clock: Clock = SYSTEM_CLOCK) -> None:
         burst = max(1, int(per_second))
-        self._window_s = burst / per_second
+        self._window_s = max(1.0, 1 / per_second)
         self._starts: deque[float] = deque(maxlen=burst)
         self._clock = clock
 

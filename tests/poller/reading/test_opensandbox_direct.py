@@ -160,6 +160,13 @@ async def test_an_error_of_the_daemon_is_a_failure_too(control_plane, daemon, st
         assert await outcome(provider) is not None
         control_plane.say(sandbox(), status=500, text="")
         assert await outcome(provider) is ErrorType.HTTP_ERROR
+        assert len(daemon.seen) == 1
+
+        # Its connection is open, and yet the next read goes where the control plane says now.
+        async with StubDaemon() as moved:
+            control_plane.has_sandbox("Running")
+            control_plane.names(moved.endpoint)
+            assert await outcome(provider) is None
     assert len(daemon.seen) == 1
 
 
@@ -174,6 +181,14 @@ async def test_an_address_that_passes_to_another_sandbox_is_read_for_that_one_al
         assert await outcome(provider) is ErrorType.NOT_FOUND
         assert len(daemon.seen) == asked
         assert await outcome(provider, OTHER) is None
+
+        # It is still there after all, at another address: the kept connection is the other's.
+        async with StubDaemon({"cpu_count": 7}) as moved:
+            control_plane.has_sandbox("Running")
+            control_plane.names(moved.endpoint)
+            reading = await provider.read_sample(ID)
+        assert reading.usage is not None
+        assert reading.usage.cpu_count == 7
 
 
 async def test_a_forgotten_sandbox_is_asked_for_anew(control_plane, daemon, direct):
@@ -193,7 +208,25 @@ async def test_a_sandbox_forgotten_in_mid_read_leaves_nothing_behind(control_pla
         provider.forget(ID)
         assert await reading is ErrorType.TIMEOUT
         routes = provider._daemon._routes
-        assert (len(routes._routes), len(routes._owners), len(routes._proxied_for_good)) == (0, 0, 0)
+        assert (len(routes._routes), len(routes._owners)) == (0, 0)
+
+
+async def test_a_sandbox_forgotten_while_its_endpoint_is_asked_for_counts_no_more(control_plane):
+    answer = asyncio.Event()
+
+    async def late(_request: web.Request) -> web.StreamResponse:
+        await answer.wait()
+        return web.json_response({"endpoint": "192.0.2.1:44772"})
+
+    control_plane.on(endpoint(), late)
+    async with opened(control_plane) as provider:
+        reading = asyncio.create_task(outcome(provider))
+        await control_plane.asked(endpoint())
+        provider.forget(ID)
+        answer.set()
+        assert await reading is None
+        provider._daemon._routes.of(OTHER, provider._control_plane.proxied_metrics_url)
+        assert provider.read_slots() is None
 
 
 async def test_the_wait_of_a_direct_read_includes_what_was_asked_before_it(control_plane, daemon, direct):

@@ -3,6 +3,7 @@ import ssl
 import subprocess
 
 import pytest
+
 from sandgauge_poller.reading.provider import SandboxState
 from sandgauge_schemas.names import ErrorType
 from support.stub_control_plane import ID, StubControlPlane, opened
