@@ -65,9 +65,8 @@ def main() -> None:
             samples = len(sink.spans(SAMPLE)) - before
             row(f"{chosen.sandboxes} sandboxes every {chosen.interval:g} s", cost)
         due = (chosen.sandboxes + LONE_STARTS) * cost.seconds / chosen.interval
-        print(
-            f"\nreadings: {samples} of {due:.0f} due; CPU a reading: {cost.cpu_percent * 10 * cost.seconds / samples:.2f} ms"
-        )
+        each_ms = cost.cpu_percent * 10 * cost.seconds / samples
+        print(f"\nreadings: {samples} of {due:.0f} due; CPU a reading: {each_ms:.2f} ms")
         print(
             "start span sent to first sample received (1 s of it is the daemon's own): "
             f"median {statistics.median(lags):.2f} s, most {max(lags):.2f} s, of {LONE_STARTS}"
