@@ -84,7 +84,8 @@ def demo(rollouts: int, folder: Path) -> None:
 def _run(console: Console, folder: Path, run_id: str, plan: Sequence[PlannedRollout], pause: Pause) -> Outcome:
     """Start everything, follow the run to its end, and end everything."""
     seconds = _STARTING_S + run_seconds(plan) + _ENDING_S
-    console.print(f"A run of {len(plan)} rollouts on simulated sandboxes, about {seconds:.0f} s\n")
+    rollouts = "1 rollout" if len(plan) == 1 else f"{len(plan)} rollouts"
+    console.print(f"A run of {rollouts} on simulated sandboxes, about {seconds:.0f} s\n")
     _print_part(console, "files", str(folder), "")
     environ = os.environ
     with Pipeline(folder.absolute(), run_id=run_id, rollouts=len(plan), environ=environ, pause=pause) as pipeline:

@@ -15,6 +15,9 @@ from sandgauge_schemas.records import AllocationRecord, JoinKeys, RequestRecord,
 
 Json = dict[str, Any]
 
+# OpenTelemetry's own names of a failure, not of this project's contract.
+_EXCEPTION, _EXCEPTION_TYPE = "exception", "exception.type"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxOutcome:
@@ -87,7 +90,7 @@ class _Records:
             case names.SPAN_GYM_SANDBOX_REQUEST:
                 self.requests[keys.request_id] = (_start_ns(span), RequestRecord.from_attributes(attributes))
             case names.SPAN_GYM_SANDBOX_START:
-                start = (StartRecord.from_attributes(attributes), text(attributes, names.ERROR_TYPE))
+                start = (StartRecord.from_attributes(attributes), _error_type(span, attributes))
                 self.starts[keys.request_id][span["spanId"]] = start
             case names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION:
                 self.allocations[keys.sandbox_id] = AllocationRecord.from_attributes(attributes)
@@ -151,6 +154,12 @@ def _value(value: Json) -> AttributeValue:
             return tuple(str(_value(one)) for one in content.get("values", ()))
     plain: str | bool = content
     return plain
+
+
+def _error_type(span: Json, attributes: Attributes) -> str | None:
+    """Return why a span failed, from its attribute or, as stock Gym records it, from an exception event."""
+    events = (_plain(event.get("attributes", ())) for event in span.get("events", ()) if event["name"] == _EXCEPTION)
+    return text(attributes, names.ERROR_TYPE) or next((text(event, _EXCEPTION_TYPE) for event in events), None)
 
 
 def _start_ns(span: Json) -> int:

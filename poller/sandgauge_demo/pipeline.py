@@ -170,7 +170,7 @@ class Pipeline:
             "--rollouts": str(self._rollouts),
         }
         self._gym = self._child("gym", "sandgauge_demo.gym_run", *(word for pair in arguments.items() for word in pair))
-        yield StartedPart("Gym", self._run_id, f"run of {self._rollouts} rollouts, with the emitter")
+        yield StartedPart("Gym", self._run_id, "the run, with the emitter")
 
     def _service(self, name: str, module: str, *arguments: str) -> ChildProcess:
         process = self._child(name, module, *arguments)

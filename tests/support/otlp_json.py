@@ -70,14 +70,18 @@ def point(value: float | None, attributes: dict[str, Any], *, time_ns: int = STA
 
 
 def key_values(attributes: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return attributes as OTLP/JSON has them: strings, whole numbers (as text) and doubles."""
+    """Return attributes as OTLP/JSON has them: strings, bools, whole numbers (as text), doubles, lists of these."""
     return [{"key": key, "value": _any_value(value)} for key, value in attributes.items()]
 
 
-def _any_value(value: str | float) -> dict[str, Any]:
+def _any_value(value: Any) -> dict[str, Any]:
     match value:
         case str():
             return {"stringValue": value}
+        case bool():
+            return {"boolValue": value}
+        case list() | tuple():
+            return {"arrayValue": {"values": [_any_value(one) for one in value]}}
         case int():
             return {"intValue": str(value)}
         case _:
