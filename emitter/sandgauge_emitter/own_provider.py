@@ -68,6 +68,11 @@ class OwnProvider:
         self.tracer = provider.get_tracer("sandgauge_emitter", __version__)
         self._closing = threading.Thread(target=provider.shutdown, name="sandgauge-emitter-close", daemon=True)
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether everything was sent or given up after `close`."""
+        return self._closing.ident is not None and not self._closing.is_alive()
+
     def close(self, timeout_s: float) -> None:
         """Send what is left; return when that is done or the time is over, whichever comes first."""
         if self._closing.ident is None:

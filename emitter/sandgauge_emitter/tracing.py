@@ -116,7 +116,7 @@ class Tracing:
                 return own  # another thread was faster
             if own is not None and own.provider is not None:
                 own.provider.close(0)
-                self._replaced.append(own.provider)
+                self._replaced = [one for one in (*self._replaced, own.provider) if not one.is_closed]
             self._own = own = _Own(endpoint, run_id, _new_provider(endpoint, run_id))
             if own.provider is not None:
                 self._end_with_process()

@@ -334,6 +334,16 @@ def test_an_unknown_run_is_absent(on, monkeypatch):
     assert run_ids(on) == [None]
 
 
+def test_a_host_that_is_replaced_gets_no_more_spans(make_host):
+    sandgauge_emitter.configure(enabled=True)
+    hosts = [make_host() for _ in range(2)]
+    for _ in range(2):
+        sandgauge_emitter.record_request(provider="p")
+    first = make_host()
+    sandgauge_emitter.record_request(provider="p")
+    assert [len(host.spans()) for host in (*hosts, first)] == [0, 2, 1]
+
+
 @pytest.mark.parametrize(
     ("variable", "said", "is_on"),
     [

@@ -1,5 +1,6 @@
 import random
 import sys
+import threading
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -9,8 +10,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
 
 import sandgauge_emitter
-from sandgauge_emitter import tracing
+from sandgauge_emitter import own_provider, tracing
 from sandgauge_schemas import names
+from support.waiting import wait_until
 
 REQUEST, START = names.SPAN_GYM_SANDBOX_REQUEST, names.SPAN_GYM_SANDBOX_START
 
@@ -72,6 +74,35 @@ def test_a_new_run_has_a_resource_of_its_own_and_loses_nothing_of_the_old(on):
     spans = arrived(on, 2)
     assert {span.attributes[names.NEMO_RUN_ID] for span in spans} == {"run-1", "run-2"}
     assert all(span.attributes[names.NEMO_RUN_ID] == span.resource[names.NEMO_RUN_ID] for span in spans)
+
+
+def test_a_process_of_many_runs_keeps_no_provider_of_old_ones(on):
+    for number in range(5):
+        sandgauge_emitter.configure(run_id=f"run-{number}")
+        sandgauge_emitter.record_request(provider="p")
+        wait_until(
+            lambda: all(one.is_closed for one in tracing.TRACING._replaced), timeout_s=10, what="end of old runs"
+        )
+    assert len(tracing.TRACING._replaced) <= 1
+    assert len(on.spans()) >= 4
+
+
+def test_the_end_waits_for_a_run_that_was_replaced(monkeypatch):
+    class Slow(InMemorySpanExporter):
+        def export(self, spans):
+            assert answered.wait(10)
+            return super().export(spans)
+
+    answered = threading.Event()
+    exporters = [Slow(), InMemorySpanExporter()]
+    monkeypatch.setattr(own_provider, "_exporter", lambda _target: waiting.pop(0))
+    waiting = list(exporters)
+    for run in ("run-1", "run-2"):
+        sandgauge_emitter.configure(enabled=True, run_id=run)
+        sandgauge_emitter.record_request(provider="p")
+    threading.Timer(0.2, answered.set).start()
+    tracing.TRACING.close()
+    assert [len(exporter.get_finished_spans()) for exporter in exporters] == [1, 1]
 
 
 def test_a_trace_that_the_host_samples_away_still_has_its_sandboxes(on):

@@ -227,6 +227,22 @@ def test_workers_that_end_at_once_lose_nothing(otlp_sink):
     assert sandbox_ids(otlp_sink) == ["parent", "worker-0", "worker-1", "worker-2"]
 
 
+TWO_RUNS = """
+import sandgauge_emitter
+for run, number in (("run-1", 2000), ("run-2", 1)):
+    sandgauge_emitter.configure(run_id=run)
+    for _ in range(number):
+        sandgauge_emitter.record_request(provider="p")
+"""
+
+
+def test_two_runs_share_the_time_at_the_end():
+    with away() as endpoint:
+        start = time.monotonic()
+        run(TWO_RUNS, on(endpoint))
+    assert time.monotonic() - start < 5
+
+
 WORKERS_AND_END = "import multiprocessing.util\n" + RECORD_AND_END.format(number=1)
 
 
