@@ -8,10 +8,13 @@ DEMO_VENV := .venv-demo
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(DEMO_VENV)/.installed
-# The release whose answers the tests know; it moves by hand.
+# The releases whose behaviour the tests know; they move by hand.
 OPENSANDBOX_SERVER := opensandbox-server==1.1.1
-LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes \
-	--no-header --no-annotate --no-emit-index-url --upgrade
+STOCK_GYM := nemo-gym==0.7.0 nemo-lens==0.1.0 opensandbox==1.1.1
+# The Python that nemo-gym asks for; the tests run it on older ones too.
+STOCK_GYM_PYTHON := 3.13.14
+PIN := $(UV) pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --upgrade
+LOCK := $(PIN) --python-version 3.11
 
 # $(call install,FOLDER,CONSTRAINTS): a virtual environment of the pinned packages with this checkout in it.
 define install
@@ -63,6 +66,8 @@ lock: ## choose the newest versions again and pin them by hash in constraints/ (
 	@$(LOCK) pyproject.toml --all-extras --group dev --output-file constraints/dev.txt >/dev/null
 	@$(LOCK) pyproject.toml --extra poller --group build --constraints constraints/dev.txt --output-file constraints/poller.txt >/dev/null
 	@echo '$(OPENSANDBOX_SERVER)' | $(LOCK) - --output-file constraints/opensandbox-server.txt >/dev/null
+	@printf '%s\n' $(STOCK_GYM) | $(PIN) --python-version $(STOCK_GYM_PYTHON) --no-deps - --output-file constraints/stock-gym.txt >/dev/null
+	@$(LOCK) pyproject.toml --extra gym --group build --group stock-gym --constraints constraints/dev.txt --output-file constraints/stock-gym-runtime.txt >/dev/null
 
 clean: ## remove what the targets made, except the built Collector
 	@rm -rf $(VENV) $(DEMO_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
