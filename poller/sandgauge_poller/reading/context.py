@@ -1,16 +1,19 @@
 """What the parts of the reading loop share: settings, clock, providers and where records go."""
 
+import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.provider import AllocationReading, Provider, SampleReading
-from sandgauge_poller.reading.schedule import Pacer, Schedule
+from sandgauge_poller.reading.schedule import Load, Pacer, Schedule
 from sandgauge_poller.self_metrics import SelfMetrics
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
 from sandgauge_poller.tracking.routing import RouteOutcome
 from sandgauge_schemas.names import SandboxState
+
+logger = logging.getLogger(__name__)
 
 SECONDS_A_READ = 1.1
 """How long one execd reading holds a slot: the daemon itself waits 1.0 s (measured 1.005 to 1.10 s)."""
@@ -42,7 +45,7 @@ class RecordSink(Protocol):
         """Close the sandbox's series and keep its end."""
 
     async def summary(self, sandbox: Tracked) -> None:
-        """Record how the sandbox lived and ended."""
+        """Record how the sandbox lived and ended, and mark it as summarised."""
 
     async def changed(self, sandbox: Tracked) -> None:
         """Keep progress that no record carries."""
@@ -56,6 +59,10 @@ class Pace:
     allocation_failures: int = 0
     last_due: float | None = None
     last_status: float = float("-inf")
+    last_alive_ns: int = 0
+    """When the control plane was last asked and still had it, ns since the epoch."""
+    is_reading: bool = False
+    """Whether a reading is on its way."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -70,9 +77,10 @@ class ReadingContext:
     schedule: Schedule = field(default_factory=Schedule)
     finish: Callable[[Tracked], Awaitable[None]]
     first_reads: Mapping[str, Pacer]
-    live: dict[str, set[SandboxKey]] = field(default_factory=dict)
-    """Sandboxes being read, by deployment: what its slots must carry."""
+    loads: dict[str, Load] = field(default_factory=dict)
+    """What each deployment's slots must carry."""
     paces: dict[SandboxKey, Pace] = field(default_factory=dict)
+    _overloaded: set[str] = field(default_factory=set)
 
     def provider(self, sandbox: Tracked) -> Provider:
         """Return the provider of a sandbox that is read."""
@@ -103,16 +111,40 @@ class ReadingContext:
             return SandboxState.NOT_READ
         return SandboxState.PAUSED if sandbox.paused else SandboxState.ACTIVE
 
+    def join(self, sandbox: Tracked) -> None:
+        """Count a sandbox among those that are read; say so once where that is more than its deployment carries."""
+        deployment = sandbox.deployment or ""
+        load = self.loads.setdefault(deployment, Load())
+        load.add(sandbox.key, self._asked(sandbox))
+        if self.stretch(deployment) > 1 and deployment not in self._overloaded:
+            self._overloaded.add(deployment)
+            logger.warning(
+                "deployment %s: %d sandboxes are more than its %s proxied reads at once carry, so each is read less"
+                " often; raise max_concurrent_proxied_reads, or let them be reached directly (allowed_endpoint_hosts)",
+                deployment,
+                len(load),
+                self.providers[deployment].read_slots(),
+            )
+
+    def leave(self, sandbox: Tracked) -> None:
+        """Count a sandbox that has ended no longer."""
+        load = self.loads.get(sandbox.deployment or "")
+        if load is not None:
+            load.remove(sandbox.key)
+
     def interval(self, sandbox: Tracked) -> float:
-        """Return the interval at which the sandbox is read now, in seconds; a hint is clamped to the least."""
-        start = sandbox.lifecycle.start
-        hint = start.record.sample_interval_s if start is not None else None
-        asked = self.settings.collection_interval if hint is None else max(hint, self.settings.min_interval)
-        return asked * self.stretch(sandbox.deployment or "")
+        """Return the interval at which the sandbox is read now, in seconds."""
+        return self._asked(sandbox) * self.stretch(sandbox.deployment or "")
 
     def stretch(self, deployment: str) -> float:
         """Return by how much the deployment's intervals are stretched, 1 where its slots carry its sandboxes."""
-        slots = self.providers[deployment].read_slots()
-        needed = len(self.live.get(deployment, ())) * SECONDS_A_READ
-        available = self.settings.collection_interval * slots if slots is not None else needed
-        return max(1.0, needed / available) if available else 1.0
+        slots, load = self.providers[deployment].read_slots(), self.loads.get(deployment)
+        if not slots or load is None:
+            return 1.0
+        return max(1.0, load.reads_per_second * SECONDS_A_READ / slots)
+
+    def _asked(self, sandbox: Tracked) -> float:
+        """Return the interval that was asked for: the run's own hint, not below the least, else the configured one."""
+        start = sandbox.lifecycle.start
+        hint = start.record.sample_interval_s if start is not None else None
+        return self.settings.collection_interval if hint is None else max(hint, self.settings.min_interval)

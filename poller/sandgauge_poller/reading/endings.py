@@ -1,6 +1,9 @@
 """How sandboxes end, or outlive their rollout: status questions, confirmation after a stop, leaks, summaries."""
 
+import math
+
 from sandgauge_poller.reading.context import ReadingContext
+from sandgauge_poller.reading.missed import taken_back
 from sandgauge_poller.reading.provider import ReadWindow, SandboxState, StatusReading
 from sandgauge_poller.reading.schedule import Due, Task
 from sandgauge_poller.reading.verdict import Standing, Verdict, judge
@@ -14,8 +17,17 @@ _STATUS_APART_S = 5.0
 _CONFIRM_RETRY_S = 30.0
 """How long a confirmation waits after a control plane that did not say."""
 
+_LAST_READING_S = 5.0
+"""At most so long a summary waits for a reading that is on its way."""
+
 _ABSENT = frozenset({EndReason.GONE, EndReason.EXPIRED})
 """Ends that the control plane itself told, twice: nothing is left to confirm."""
+
+_KEPT = frozenset({EndReason.FAILED, EndReason.TERMINATED})
+"""Ends after which the control plane keeps the record for a while."""
+
+_ALIVE = frozenset({Standing.ALIVE, Standing.PAUSED})
+_WHILE_ALIVE = (Task.ALLOCATION, Task.SAMPLE, Task.STATUS, Task.LEAK_CHECK)
 
 _STILL_THERE = frozenset({SandboxState.RUNNING, SandboxState.PAUSED, SandboxState.PENDING})
 
@@ -34,30 +46,52 @@ class Endings:
         if planned is None or at < planned:
             context.schedule.put(sandbox.key, Task.STATUS, at)
 
-    async def read_status(self, sandbox: Tracked) -> tuple[Verdict, ReadWindow]:
-        """Ask once and apply what the answer means, an end included."""
-        context, progress = self._context, sandbox.progress
+    async def read_status(self, sandbox: Tracked) -> tuple[Standing, ReadWindow]:
+        """Ask once and apply what the answer means, an end included; return where it stands, and when it was asked."""
+        progress = sandbox.progress
         status = await self._ask(sandbox)
         if progress.end is not None:
-            return Verdict(Standing.ENDED, progress.end.reason), status.window
+            return Standing.ENDED, status.window
         verdict = judge(status, progress.not_found_ns, progress.expires_at_ns)
-        known = status.state not in (None, SandboxState.NOT_FOUND)
-        expires_at_ns = status.expires_at_ns if known else progress.expires_at_ns
+        if verdict.standing is Standing.ENDED and verdict.end_reason is not None:
+            await self._end_as_told(sandbox, verdict.end_reason, status.window.end_ns)
+        else:
+            self._plan_after_status(sandbox, status, verdict.standing)
+            await self._keep_status(sandbox, status, verdict)
+        return verdict.standing, status.window
+
+    def _plan_after_status(self, sandbox: Tracked, status: StatusReading, standing: Standing) -> None:
+        schedule, now = self._context.schedule, self._context.clock.monotonic()
+        if standing is Standing.ALIVE and sandbox.paused:
+            # What it resumed as may be another pod, on another host.
+            schedule.put(sandbox.key, Task.ALLOCATION, now)
+        if standing is Standing.ASK_AGAIN:
+            schedule.put(sandbox.key, Task.STATUS, now + _STATUS_APART_S)
+        elif status.expires_at_ns is not None and status.expires_at_ns > status.window.end_ns:
+            # Renewed by then, or gone: either way the record says so just after the time it now names.
+            wait = (status.expires_at_ns - status.window.end_ns) / 1e9
+            schedule.put(sandbox.key, Task.STATUS, now + wait + 1.0)
+
+    async def _keep_status(self, sandbox: Tracked, status: StatusReading, verdict: Verdict) -> None:
+        progress = sandbox.progress
         if verdict.standing is not Standing.UNKNOWN:
             sandbox.paused = verdict.standing is Standing.PAUSED
+        if verdict.standing in _ALIVE:
+            self._context.pace(sandbox).last_alive_ns = status.window.start_ns
+        known = status.state not in (None, SandboxState.NOT_FOUND)
+        expires_at_ns = status.expires_at_ns if known else progress.expires_at_ns
         if (progress.not_found_ns, progress.expires_at_ns) != (verdict.not_found_ns, expires_at_ns):
             progress.not_found_ns, progress.expires_at_ns = verdict.not_found_ns, expires_at_ns
-            await context.sink.changed(sandbox)
-        now = context.clock.monotonic()
-        if verdict.standing is Standing.ENDED and verdict.end_reason is not None:
-            await self.end(sandbox, verdict.end_reason, status.window.end_ns)
-        elif verdict.standing is Standing.ASK_AGAIN:
-            context.schedule.put(sandbox.key, Task.STATUS, now + _STATUS_APART_S)
-        elif known and expires_at_ns is not None and expires_at_ns > status.window.end_ns:
-            # Renewed by then, or gone: either way the record says so just after the time it now names.
-            wait = (expires_at_ns - status.window.end_ns) / 1e9
-            context.schedule.put(sandbox.key, Task.STATUS, now + wait + 1.0)
-        return verdict, status.window
+            await self._context.sink.changed(sandbox)
+
+    async def _end_as_told(self, sandbox: Tracked, reason: EndReason, at_ns: int) -> None:
+        """End a sandbox whose control plane says so."""
+        if reason in _KEPT:
+            # The record outlives the container for a while, and only it says whether memory was the reason.
+            reading = await self._context.provider(sandbox).read_allocation(sandbox.key.sandbox_id)
+            if reading.oom_killed is not None:
+                sandbox.progress.oom_killed = reading.oom_killed
+        await self.end(sandbox, reason, at_ns)
 
     async def check_status(self, sandbox: Tracked, due: Due) -> None:
         """Answer a planned status question."""
@@ -73,23 +107,28 @@ class Endings:
         if progress.end is not None:
             if reason is EndReason.STOPPED and progress.end.reason in _ABSENT and not progress.summarised:
                 progress.end = End(reason, at_ns)
+                self._settle_missed(sandbox)
                 await context.sink.changed(sandbox)
             return
         progress.end = End(reason, at_ns)
         progress.ended_seen_ns = context.clock.now_ns()
-        if reason is EndReason.STOPPED and sandbox.lifecycle.stop is not None:
-            self._forgive(sandbox, sandbox.lifecycle.stop.start_ns)
         progress.confirmed = reason in _ABSENT
-        context.live.get(sandbox.deployment or "", set()).discard(sandbox.key)
-        context.schedule.drop(sandbox.key)
-        provider = context.provider(sandbox)
-        if reason in (EndReason.FAILED, EndReason.TERMINATED):
-            # The record outlives the container for a while, and only it says whether memory was the reason.
-            reading = await provider.read_allocation(sandbox.key.sandbox_id)
-            progress.oom_killed = reading.oom_killed if reading.oom_killed is not None else progress.oom_killed
-        provider.forget(sandbox.key.sandbox_id)
-        await context.sink.ended(sandbox)
+        self._settle_missed(sandbox)
+        context.leave(sandbox)
+        context.schedule.drop(sandbox.key, *_WHILE_ALIVE)
+        context.provider(sandbox).forget(sandbox.key.sandbox_id)
+        # Planned first: a record that fails must not leave the sandbox without the rest of its end.
         self.plan_after_end(sandbox)
+        await context.sink.ended(sandbox)
+
+    def doomed_from_ns(self, sandbox: Tracked) -> int:
+        """Return since when, in ns since the epoch, a reading could only fail since the sandbox was ending."""
+        end, stop = sandbox.progress.end, sandbox.lifecycle.stop
+        if end is not None and end.reason is EndReason.STOPPED:
+            return stop.start_ns if stop is not None and stop.start_ns is not None else end.at_ns
+        # Nobody says when it went: at the earliest after it was last known to be alive.
+        pace = self._context.paces.get(sandbox.key)
+        return pace.last_alive_ns if pace is not None else 0
 
     def plan_after_end(self, sandbox: Tracked) -> None:
         """Plan what an ended sandbox still needs: its summary, and the question that confirms its end."""
@@ -97,8 +136,11 @@ class Endings:
         now, now_ns = context.clock.monotonic(), context.clock.now_ns()
         since_end = (now_ns - (progress.ended_seen_ns or now_ns)) / 1e9
         if not progress.summarised:
-            wait = 0.0 if self._summary_is_ripe(sandbox) else context.settings.summary_delay - since_end
+            delay = self._last_reading_s(sandbox) if self._summary_is_ripe(sandbox) else context.settings.summary_delay
+            wait = delay - since_end
             context.schedule.put(sandbox.key, Task.SUMMARY, now + max(0.0, wait))
+        elif progress.confirmed:
+            context.schedule.put(sandbox.key, Task.SUMMARY, now)  # all is recorded: it only is to be let go
         if not progress.confirmed:
             wait = context.settings.orphan_grace - since_end
             context.schedule.put(sandbox.key, Task.CONFIRM_END, now + max(0.0, wait))
@@ -115,11 +157,11 @@ class Endings:
     async def check_leak(self, sandbox: Tracked, due: Due) -> None:
         """Mark a sandbox as leaked if its control plane still has it; ask again where that is not known."""
         del due
-        verdict, _ = await self.read_status(sandbox)
-        if verdict.standing in (Standing.ALIVE, Standing.PAUSED):
+        standing, _ = await self.read_status(sandbox)
+        if standing in _ALIVE:
             sandbox.progress.leaked = True
             await self._context.sink.changed(sandbox)
-        elif verdict.standing is not Standing.ENDED:
+        elif standing is not Standing.ENDED:
             at = self._context.clock.monotonic() + _CONFIRM_RETRY_S
             self._context.schedule.put(sandbox.key, Task.LEAK_CHECK, at)
 
@@ -127,15 +169,17 @@ class Endings:
         """Ask once whether an ended sandbox is really gone; return True when it lives on and is to be read again."""
         del due
         context, progress = self._context, sandbox.progress
-        status = await self._ask(sandbox)
         if progress.end is None:
             return False
+        status = await self._ask(sandbox)
         if status.state in _STILL_THERE:
-            progress.leaked = progress.leaked or progress.end.reason is EndReason.STOPPED
-            progress.stop_overruled = True
-            progress.end = progress.ended_seen_ns = None
+            is_stopped = sandbox.lifecycle.stop is not None
+            progress.leaked = progress.leaked or is_stopped
+            progress.stop_overruled = is_stopped
+            progress.end = progress.ended_seen_ns = progress.not_found_ns = None
             progress.confirmed = progress.summarised = False
-            context.schedule.drop(sandbox.key)
+            sandbox.paused = status.state is SandboxState.PAUSED
+            context.schedule.drop(sandbox.key, Task.SUMMARY)
             await context.sink.changed(sandbox)
             return True
         if status.state in (None, SandboxState.STOPPING, SandboxState.UNKNOWN):
@@ -151,9 +195,14 @@ class Endings:
         """Record the summary once its rollout is known or has been waited for long enough."""
         del due
         progress = sandbox.progress
-        if progress.end is None or progress.summarised:
+        if progress.end is None:
             return
-        await self._context.sink.summary(sandbox)
+        if not progress.summarised:
+            try:
+                await self._context.sink.summary(sandbox)
+            except Exception:
+                progress.summarised = False
+                raise
         await self.finish_if_done(sandbox)
 
     async def finish_if_done(self, sandbox: Tracked) -> None:
@@ -164,20 +213,31 @@ class Endings:
             context.paces.pop(sandbox.key, None)
             await context.finish(sandbox)
 
-    @staticmethod
-    def _forgive(sandbox: Tracked, stop_began_ns: int | None) -> None:
-        """Take back readings counted as missed although the deletion had begun before them."""
-        if stop_began_ns is not None:
-            forgiven = sum(1 for start_ns in sandbox.progress.failed_in_a_row_ns if start_ns >= stop_began_ns)
-            sandbox.progress.missed -= forgiven
+    def _settle_missed(self, sandbox: Tracked) -> None:
+        """Take back the failures that the end itself explains; add the readings that back-off put off until then."""
+        context, progress, pace = self._context, sandbox.progress, self._context.pace(sandbox)
+        doomed_ns, interval = self.doomed_from_ns(sandbox), context.interval(sandbox)
+        missed = progress.missed - taken_back(
+            progress.failed_in_a_row_ns, progress.last_reading_ns, doomed_ns, interval
+        )
+        if pace.failures > 0 and pace.last_due is not None:
+            doomed = context.clock.monotonic() - (context.clock.now_ns() - doomed_ns) / 1e9
+            missed += max(0, math.floor((doomed - pace.last_due) / interval))
+        progress.missed = max(0, missed)
+        progress.failed_in_a_row_ns = []
+        pace.failures, pace.last_due = 0, None
+
+    def _last_reading_s(self, sandbox: Tracked) -> float:
+        pace = self._context.paces.get(sandbox.key)
+        return _LAST_READING_S if pace is not None and pace.is_reading else 0.0
 
     def _summary_is_ripe(self, sandbox: Tracked) -> bool:
         start = sandbox.lifecycle.start
         return sandbox.keys.rollout_id is not None or start is None or start.parent_span_id is None
 
     async def _ask(self, sandbox: Tracked) -> StatusReading:
-        context = self._context
+        context, pace = self._context, self._context.pace(sandbox)
         status = await context.provider(sandbox).read_status(sandbox.key.sandbox_id)
-        context.pace(sandbox).last_status = context.clock.monotonic()
+        pace.last_status = context.clock.monotonic()
         context.metrics.read(sandbox.deployment or "", ReadKind.STATUS, status.error_type, status.window)
         return status

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 
 from sandgauge_poller.reading.context import ReadingContext
 from sandgauge_poller.reading.endings import Endings
@@ -19,6 +19,10 @@ _FIRST_STATUS_S = 2.0
 _AFTER_FAULT_S = 10.0
 """How long a task waits after an error of our own, so that it never spins."""
 
+_Handler = Callable[[Tracked, Due], Awaitable[None]]
+
+_WHILE_ALIVE = frozenset({Task.ALLOCATION, Task.SAMPLE, Task.STATUS, Task.LEAK_CHECK})
+
 
 class ReadingLoop:
     """Read every sandbox that is to be read; one sick sandbox delays no other."""
@@ -30,8 +34,8 @@ class ReadingLoop:
         self._sampling = Sampling(context, self._endings)
         self._wake = asyncio.Event()
         self._running: dict[tuple[SandboxKey, Task], asyncio.Task[None]] = {}
-        self._changes: set[asyncio.Task[None]] = set()
-        self._handlers: dict[Task, Callable[[Tracked, Due], Awaitable[object]]] = {
+        self._handlers: dict[Task, _Handler] = {
+            Task.STOP: self._stop,
             Task.ALLOCATION: self._sampling.read_allocation,
             Task.SAMPLE: self._sampling.read_sample,
             Task.STATUS: self._endings.check_status,
@@ -57,7 +61,7 @@ class ReadingLoop:
 
     async def stop(self) -> None:
         """Cancel every reading in flight."""
-        tasks = [*self._running.values(), *self._changes]
+        tasks = list(self._running.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -69,7 +73,7 @@ class ReadingLoop:
             case ChangeKind.STARTED | ChangeKind.RESTORED:
                 self._take_up(sandbox)
             case ChangeKind.STOPPED:
-                self._spawn(self._stopped(sandbox))
+                self._plan_stop(sandbox)
             case ChangeKind.KEYS_LEARNT:
                 self._keys_learnt(sandbox)
             case ChangeKind.CONFLICTED:
@@ -79,13 +83,12 @@ class ReadingLoop:
     def _take_up(self, sandbox: Tracked) -> None:
         progress = sandbox.progress
         if sandbox.lifecycle.stop is not None and progress.end is None and not progress.stop_overruled:
-            self._spawn(self._stopped(sandbox))
+            self._plan_stop(sandbox)
         elif not self._context.is_read(sandbox):
             return
         elif progress.end is None:
             self._begin(sandbox)
-        elif progress.summarised and progress.confirmed:
-            self._spawn(self._endings.finish_if_done(sandbox))
+            self._sampling.remember(sandbox)
         else:
             self._endings.plan_after_end(sandbox)
 
@@ -95,7 +98,11 @@ class ReadingLoop:
         first = self._context.schedule.at(sandbox.key, Task.SAMPLE) or self._context.clock.monotonic()
         self._context.schedule.put(sandbox.key, Task.STATUS, first + _FIRST_STATUS_S)
 
-    async def _stopped(self, sandbox: Tracked) -> None:
+    def _plan_stop(self, sandbox: Tracked) -> None:
+        self._context.schedule.put(sandbox.key, Task.STOP, self._context.clock.monotonic())
+
+    async def _stop(self, sandbox: Tracked, due: Due) -> None:
+        del due
         stop = sandbox.lifecycle.stop
         if stop is None:
             return
@@ -103,11 +110,9 @@ class ReadingLoop:
             await self._context.finish(sandbox)
         elif sandbox.progress.stop_overruled:
             self._endings.ask_status(sandbox)
-            self._wake.set()
         else:
             at_ns = stop.end_ns or stop.start_ns or stop.received_ns
             await self._endings.end(sandbox, EndReason.STOPPED, at_ns)
-            self._wake.set()
 
     def _keys_learnt(self, sandbox: Tracked) -> None:
         if not self._context.is_read(sandbox):
@@ -127,6 +132,8 @@ class ReadingLoop:
         if sandbox is None:
             self._context.schedule.drop(due.key)
             return
+        if due.task in _WHILE_ALIVE and sandbox.progress.end is not None:
+            return
         if (sandbox.key, due.task) in self._running:
             return  # it plans its own next time when it is through
         task = asyncio.create_task(self._run_task(sandbox, due))
@@ -142,8 +149,3 @@ class ReadingLoop:
         finally:
             self._running.pop((sandbox.key, due.task), None)
             self._wake.set()
-
-    def _spawn(self, coroutine: Coroutine[None, None, None]) -> None:
-        task = asyncio.create_task(coroutine)
-        self._changes.add(task)
-        task.add_done_callback(self._changes.discard)

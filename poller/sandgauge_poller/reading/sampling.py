@@ -1,13 +1,15 @@
 """Allocation and sample readings of one sandbox: one question each, its record, and when to ask again."""
 
+import math
 import random
 
 from sandgauge_poller.reading.context import ReadingContext
 from sandgauge_poller.reading.endings import Endings
+from sandgauge_poller.reading.missed import skipped
 from sandgauge_poller.reading.provider import SampleReading
 from sandgauge_poller.reading.schedule import Due, Task, back_off, next_on_phase, phase
-from sandgauge_poller.reading.verdict import Standing
 from sandgauge_poller.tracking.active_set import Tracked
+from sandgauge_poller.tracking.progress import End
 from sandgauge_schemas.names import ErrorType, ReadKind, ResourceSource, SandboxState
 
 _ALLOCATION_RETRY_S = 2.0
@@ -29,11 +31,19 @@ class Sampling:
         context = self._context
         settings = context.settings
         now = context.clock.monotonic()
-        context.live.setdefault(sandbox.deployment or "", set()).add(sandbox.key)
+        context.join(sandbox)
         at = context.first_reads[sandbox.deployment or ""].claim(now)
         jitter = random.random() * settings.collection_jitter  # noqa: S311  # spreads load, guards no secret
         context.schedule.put(sandbox.key, Task.ALLOCATION, at)
         context.schedule.put(sandbox.key, Task.SAMPLE, at + settings.initial_delay + jitter)
+
+    def remember(self, sandbox: Tracked) -> None:
+        """Take the last reading before a restart as the one before the next: what was due in between was missed."""
+        context, progress = self._context, sandbox.progress
+        last_ns = max(progress.last_reading_ns or 0, *progress.failed_in_a_row_ns[-1:], 0)
+        if last_ns:
+            ago_s = (context.clock.now_ns() - last_ns) / 1e9
+            context.pace(sandbox).last_due = context.clock.monotonic() - ago_s
 
     async def read_allocation(self, sandbox: Tracked, due: Due) -> None:
         """Read what is in force, record it if it changed, and plan the next look."""
@@ -59,15 +69,19 @@ class Sampling:
         """Read the sandbox's daemon once, record what came of it, and plan the next reading on its own phase."""
         context, pace = self._context, self._context.pace(sandbox)
         context.metrics.lateness(sandbox.deployment or "", max(0.0, context.clock.monotonic() - due.at))
-        reading = await self._read(sandbox)
+        pace.is_reading = True
+        try:
+            reading = await self._read(sandbox)
+        finally:
+            pace.is_reading = False
+        if reading is None:
+            return
         context.metrics.read(sandbox.deployment or "", ReadKind.SAMPLE, reading.error_type, reading.window)
         if sandbox.progress.end is not None:
-            # It ended meanwhile: numbers that were read before count, a failure says nothing.
-            if reading.usage is not None and reading.window.start_ns <= sandbox.progress.end.at_ns:
-                await context.sink.sample(sandbox, reading, 0)
+            await self._record_last(sandbox, sandbox.progress.end, reading)
             return
         interval = context.interval(sandbox)
-        missed = self._missed(pace.last_due, due.at, interval) + (reading.error_type is not None)
+        missed = skipped(pace.last_due, due.at, interval) + (reading.error_type is not None)
         pace.last_due = due.at
         await context.sink.sample(sandbox, reading, missed)
         if context.state(sandbox) is SandboxState.ENDING:
@@ -77,18 +91,30 @@ class Sampling:
             self._discovered(sandbox, reading)
         else:
             pace.failures += 1
-            self._endings.ask_status(sandbox)
+            if reading.error_type is not ErrorType.PAUSED:
+                self._endings.ask_status(sandbox)
         self._plan_next(sandbox, due, interval, pace.failures)
 
-    async def _read(self, sandbox: Tracked) -> SampleReading:
-        provider = self._context.provider(sandbox)
+    async def _read(self, sandbox: Tracked) -> SampleReading | None:
+        """Return a reading, or None for a sandbox that turns out to have ended."""
         if sandbox.paused:
             # A paused sandbox accepts the connection and never answers: the control plane is asked instead.
-            verdict, window = await self._endings.read_status(sandbox)
-            if verdict.standing is not Standing.ALIVE:
+            _, window = await self._endings.read_status(sandbox)
+            if sandbox.progress.end is not None:
+                return None
+            if sandbox.paused:
                 source = ResourceSource.OPENSANDBOX_EXECD
                 return SampleReading(window=window, source=source, error_type=ErrorType.PAUSED)
-        return await provider.read_sample(sandbox.key.sandbox_id)
+        return await self._context.provider(sandbox).read_sample(sandbox.key.sandbox_id)
+
+    async def _record_last(self, sandbox: Tracked, end: End, reading: SampleReading) -> None:
+        """Record a reading that was on its way when the sandbox ended; one that failed for that reason says nothing."""
+        start_ns = reading.window.start_ns
+        if reading.usage is not None and start_ns <= end.at_ns:
+            await self._context.sink.sample(sandbox, reading, 0)
+        elif reading.usage is None and start_ns < self._endings.doomed_from_ns(sandbox):
+            await self._context.sink.sample(sandbox, reading, 1)
+        self._endings.plan_after_end(sandbox)
 
     def _discovered(self, sandbox: Tracked, reading: SampleReading) -> None:
         start = sandbox.lifecycle.start
@@ -99,14 +125,9 @@ class Sampling:
 
     def _plan_next(self, sandbox: Tracked, due: Due, interval: float, failures: int) -> None:
         now, own_phase = self._context.clock.monotonic(), phase(sandbox.key.sandbox_id)
-        wait = back_off(interval, failures - 1) - interval if failures > 0 else 0.0
-        at = next_on_phase(due.at + wait, interval, own_phase)
+        intervals = math.floor(back_off(interval, failures - 1) / interval) if failures > 0 else 1
+        at = next_on_phase(due.at + (intervals - 1) * interval, interval, own_phase)
         if at < now:
             # Overdue by more than a whole interval: the ticks in between are missed, never made up for.
             at = next_on_phase(now - interval / 2, interval, own_phase)
         self._context.schedule.put(sandbox.key, Task.SAMPLE, at)
-
-    @staticmethod
-    def _missed(last_due: float | None, due: float, interval: float) -> int:
-        """Return how many intervals passed without a reading since the last one was due."""
-        return 0 if last_due is None else max(0, round((due - last_due) / interval) - 1)

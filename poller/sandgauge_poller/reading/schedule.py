@@ -1,4 +1,4 @@
-"""Who is due, and when: a pure queue and the arithmetic of phases, back-off and stretched intervals.
+"""Who is due, and when: a pure queue and the arithmetic of phases, back-off and load.
 
 All times are seconds on a monotonic clock.
 """
@@ -10,6 +10,9 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import Enum
 
+_MOST_STALE = 1000
+"""Entries that were put again or dropped, beyond as many as are pending, before the heap is cleared of them."""
+
 LONGEST_BACK_OFF_S = 60.0
 """A sandbox that keeps failing is still asked this often, or at its own interval where that is longer."""
 
@@ -17,6 +20,7 @@ LONGEST_BACK_OFF_S = 60.0
 class Task(Enum):
     """What can be due for a sandbox."""
 
+    STOP = "stop"
     ALLOCATION = "allocation"
     SAMPLE = "sample"
     STATUS = "status"
@@ -39,51 +43,48 @@ class Schedule:
     """At most one pending entry for each task of each sandbox; the latest word on it counts."""
 
     _heap: list[tuple[float, int, Hashable, Task]] = field(default_factory=list)
-    _pending: dict[Hashable, dict[Task, tuple[float, int]]] = field(default_factory=dict)
+    _pending: dict[tuple[Hashable, Task], tuple[float, int]] = field(default_factory=dict)
     _sequence: int = 0
 
     def put(self, key: Hashable, task: Task, at: float) -> None:
         """Set when the task is due, in place of any earlier word."""
         self._sequence += 1
-        self._pending.setdefault(key, {})[task] = (at, self._sequence)
+        self._pending[key, task] = (at, self._sequence)
         heapq.heappush(self._heap, (at, self._sequence, key, task))
+        if len(self._heap) > _MOST_STALE + 2 * len(self._pending):
+            self._heap = [entry for entry in self._heap if self._is_current(entry)]
+            heapq.heapify(self._heap)
 
     def at(self, key: Hashable, task: Task) -> float | None:
         """Return when the task is due, or None."""
-        entry = self._pending.get(key, {}).get(task)
+        entry = self._pending.get((key, task))
         return entry[0] if entry else None
 
     def drop(self, key: Hashable, *tasks: Task) -> None:
         """Take the named tasks of a sandbox out, or all of them."""
-        if not tasks:
-            self._pending.pop(key, None)
-            return
-        pending = self._pending.get(key, {})
-        for task in tasks:
-            pending.pop(task, None)
+        for task in tasks or Task:
+            self._pending.pop((key, task), None)
 
     def pop_due(self, now: float) -> list[Due]:
         """Take out everything that is due, in order."""
         due: list[Due] = []
         while self._heap and self._heap[0][0] <= now:
-            at, sequence, key, task = heapq.heappop(self._heap)
-            if self._is_current(key, task, sequence):
+            entry = heapq.heappop(self._heap)
+            if self._is_current(entry):
+                at, _, key, task = entry
                 self.drop(key, task)
                 due.append(Due(key, task, at))
         return due
 
     def next_due(self) -> float | None:
         """Return when something is next due, or None."""
-        while self._heap:
-            at, sequence, key, task = self._heap[0]
-            if self._is_current(key, task, sequence):
-                return at
+        while self._heap and not self._is_current(self._heap[0]):
             heapq.heappop(self._heap)
-        return None
+        return self._heap[0][0] if self._heap else None
 
-    def _is_current(self, key: Hashable, task: Task, sequence: int) -> bool:
-        entry = self._pending.get(key, {}).get(task)
-        return entry is not None and entry[1] == sequence
+    def _is_current(self, entry: tuple[float, int, Hashable, Task]) -> bool:
+        at, sequence, key, task = entry
+        return self._pending.get((key, task)) == (at, sequence)
 
 
 def phase(sandbox_id: str) -> float:
@@ -99,19 +100,37 @@ def next_on_phase(after: float, interval: float, own_phase: float) -> float:
     return (ticks + own_phase) * interval
 
 
-def skipped_ticks(due: float, now: float, interval: float) -> int:
-    """Return how many whole intervals have passed since `due`, so that an overdue read never starts twice."""
-    return max(0, math.floor((now - due) / interval))
-
-
 def back_off(interval: float, failures: int) -> float:
     """Return the wait after that many failures in a row: doubled each time, up to a minute or the interval."""
-    return min(math.ldexp(interval, min(failures, 16)), max(LONGEST_BACK_OFF_S, interval))
+    return min(interval * 2.0 ** min(failures, 16), max(LONGEST_BACK_OFF_S, interval))
 
 
-def stretched(interval: float, sandboxes: int, slots: int, seconds_a_read: float) -> float:
-    """Return the interval at which `slots` reads at a time carry all sandboxes, if that is longer than asked."""
-    return max(interval, sandboxes * seconds_a_read / slots)
+class Load:
+    """How many readings a second a deployment's sandboxes ask for."""
+
+    def __init__(self) -> None:
+        self._rates: dict[Hashable, float] = {}
+        self._total = 0.0
+
+    def __len__(self) -> int:
+        return len(self._rates)
+
+    @property
+    def reads_per_second(self) -> float:
+        """Sum over all sandboxes."""
+        return self._total
+
+    def add(self, key: Hashable, interval: float) -> None:
+        """Count a sandbox that is to be read each `interval` seconds, in place of any earlier word."""
+        self.remove(key)
+        self._rates[key] = 1 / interval
+        self._total += self._rates[key]
+
+    def remove(self, key: Hashable) -> None:
+        """Count a sandbox no longer."""
+        rate = self._rates.pop(key, 0.0)
+        # Starting afresh with nobody keeps rounding from adding up over a long life.
+        self._total = self._total - rate if self._rates else 0.0
 
 
 @dataclass(slots=True)

@@ -1,0 +1,22 @@
+"""Which readings were missed: due and not read while the sandbox was alive. Pure; times in ns since the epoch."""
+
+import math
+from collections.abc import Iterable
+
+
+def skipped(last_due: float | None, due: float, interval: float) -> int:
+    """Return how many readings were due between two that were tried (seconds of one clock); None: there was none."""
+    return 0 if last_due is None else max(0, round((due - last_due) / interval) - 1)
+
+
+def taken_back(failed_ns: Iterable[int], last_good_ns: int | None, doomed_ns: int, interval: float) -> int:
+    """Return how many of the readings that failures in a row left missed were due when the sandbox was ending.
+
+    `failed_ns`: when each began, since the good one at `last_good_ns`; those that were put off before each count too.
+    """
+    count, before_ns, interval_ns = 0, last_good_ns, interval * 1e9
+    for began_ns in failed_ns:
+        missed = 1 if before_ns is None else max(1, round((began_ns - before_ns) / interval_ns))
+        count += max(0, min(missed, math.floor((began_ns - doomed_ns) / interval_ns) + 1))
+        before_ns = began_ns
+    return count

@@ -1,0 +1,34 @@
+import pytest
+
+from sandgauge_poller.reading.missed import skipped, taken_back
+
+S = 1_000_000_000
+
+
+@pytest.mark.parametrize(
+    ("last_due", "due", "expected"), [(None, 50, 0), (40, 50, 0), (45, 50, 0), (36, 50, 0), (30, 50, 1), (0, 60, 5)]
+)
+def test_readings_between_two_that_were_tried_are_skipped(last_due, due, expected):
+    assert skipped(last_due, due, 10) == expected
+
+
+@pytest.mark.parametrize(
+    ("failed", "last_good", "doomed", "expected"),
+    [
+        ([], 0, 0, 0),
+        ([20, 30], 10, 31, 0),
+        ([20, 30], 10, 30, 1),
+        ([20, 30], 10, 15, 2),
+        # back-off put readings off: due at 40 and 50, tried at 60
+        ([20, 30, 60], 10, 25, 4),
+        ([20, 30, 60], 10, 45, 2),
+        ([20, 30, 60], 10, 61, 0),
+        # nobody knows what was due before the first of a row without a good one
+        ([60], None, 0, 1),
+        ([60], 10, 35, 3),
+    ],
+)
+def test_failures_are_taken_back_as_far_as_they_were_due_when_the_sandbox_was_ending(
+    failed, last_good, doomed, expected
+):
+    assert taken_back([time * S for time in failed], last_good and last_good * S, doomed * S, 10) == expected
