@@ -54,6 +54,8 @@ class Sampling:
         if sandbox.progress.end is not None:
             return
         await context.sink.allocation(sandbox, reading)
+        if context.state(sandbox) is SandboxState.ENDING:
+            return  # it ended while its record was on its way
         now = context.clock.monotonic()
         if reading.error_type in _ANSWERED:
             pace.allocation_failures = 0
@@ -75,6 +77,7 @@ class Sampling:
         finally:
             pace.is_reading = False
         if reading is None:
+            self._endings.plan_after_end(sandbox)
             return
         context.metrics.read(sandbox.deployment or "", ReadKind.SAMPLE, reading.error_type, reading.window)
         if sandbox.progress.end is not None:

@@ -378,6 +378,19 @@ async def test_a_paused_sandbox_can_end():
         assert len(w.sink.of("sample")) <= samples + 2
 
 
+@in_virtual_time
+async def test_a_paused_sandbox_that_turns_out_to_have_ended_is_summed_up_at_once():
+    async with world() as w:
+        w.provider["s-1"].state = PAUSED
+        w.start()
+        await w.until(25)
+        w.provider["s-1"].state = SandboxState.TERMINATED
+        await w.wait_for(lambda: w.sink.of("ended"))
+        await asyncio.sleep(0.1)
+        assert summary(w)["reason"] == "terminated"
+        assert w.sink.entries[-2].kind == "ended"
+
+
 # Leaks
 
 
