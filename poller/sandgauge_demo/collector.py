@@ -19,6 +19,10 @@ from sandgauge_demo.process import ChildProcess, Pause, ProcessError
 
 BASE = "otelcol.yaml"
 JOINED = "otelcol.joined.yaml"
+"""The shipped files: the base, and the overlay that writes the joined file."""
+
+JOINED_FILE = "joined.jsonl"
+"""Name of the joined file in the folder of a Collector that runs here."""
 
 _CONFIG_FOLDER = "collector-config"
 _BINARY = "otelcol-sandgauge"
@@ -139,7 +143,7 @@ class RunningCollector:
         self.self_metrics_url = f"http://{HOST}:{metrics_port}/metrics"
         """The Collector about itself, in the Prometheus text format."""
         self.log_file = directory / "otelcol.log"
-        self.joined_file = directory / "joined.jsonl"
+        self.joined_file = directory / JOINED_FILE
         self._health_port = health_port
         self._directory = directory
         self.process = ChildProcess(

@@ -13,10 +13,10 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from sandgauge_demo.collector import CollectorError
+from sandgauge_demo.collector import JOINED_FILE, CollectorError
 from sandgauge_demo.interruption import InterruptedByUserError, Interruption
 from sandgauge_demo.outcome import Outcome
-from sandgauge_demo.pipeline import Pipeline
+from sandgauge_demo.pipeline import CONFIG_FILE, Pipeline
 from sandgauge_demo.process import Pause, ProcessError
 from sandgauge_demo.scenario import PlannedRollout, planned_rollouts, run_seconds
 from sandgauge_demo.table import CAPTION, outcome_table
@@ -56,8 +56,7 @@ def demo(rollouts: int, folder: Path) -> None:
     The Collector is the one that SANDGAUGE_OTELCOL names; else otelcol-sandgauge, otelcol-contrib or otelcol on PATH;
     else the one that `make collector` built; else a small stand-in.
     """
-    is_terminal = sys.stdout.isatty()
-    console = Console(highlight=False, width=None if is_terminal else _PLAIN_WIDTH)
+    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
     run_id = f"demo-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
     run_folder = folder / run_id
     try:
@@ -70,7 +69,7 @@ def demo(rollouts: int, folder: Path) -> None:
         with Interruption() as interruption:
             outcome = _run(console, run_folder, run_id, plan, interruption.pause)
     except InterruptedByUserError:
-        console.print(f"Stopped, and every process has ended. What there is so far: {run_folder}")
+        console.print(f"Stopped, and every process has ended. What there is so far: {run_folder}", soft_wrap=True)
         sys.exit(_INTERRUPTED)
     except (CollectorError, ProcessError) as error:
         raise click.ClickException(str(error)) from error
@@ -97,12 +96,11 @@ def _run(console: Console, folder: Path, run_id: str, plan: Sequence[PlannedRoll
 
 def _follow(console: Console, pipeline: Pipeline, plan: Sequence[PlannedRollout], pause: Pause) -> Outcome:
     """Return what came through the pipeline once it is all there, or when patience is over."""
-    columns = (TextColumn("  {task.description}"), BarColumn(), TextColumn("{task.fields[left]}"))
+    columns = (TextColumn("  {task.description}", markup=False), BarColumn(), TextColumn("{task.fields[left]}"))
     seconds = run_seconds(plan) + _ENDING_S
     began = time.monotonic()
-    with Progress(
-        *columns, console=console, auto_refresh=False, transient=True, disable=not console.is_terminal
-    ) as bar:
+    is_plain = not sys.stdout.isatty()
+    with Progress(*columns, console=console, auto_refresh=False, transient=True, disable=is_plain) as bar:
         task = bar.add_task("", total=seconds, left="")
         while True:
             is_over, outcome, elapsed = pipeline.is_run_over(), pipeline.outcome(), time.monotonic() - began
@@ -132,15 +130,15 @@ def _missing(outcome: Outcome, plan: Sequence[PlannedRollout]) -> str:
 
 def _say_where_to_look(console: Console, folder: Path) -> None:
     places = {
-        "records, by rollout": folder / "joined.jsonl",
-        "the poller's configuration": folder / "sandgauge.yaml",
+        "records, by rollout": folder / JOINED_FILE,
+        "the poller's configuration": folder / CONFIG_FILE,
         "your own Gym, OpenSandbox": "README.md",
         "every span and metric": "docs/telemetry.md",
     }
     console.print("Where to look next", style="bold")
     for what, place in places.items():
         # A path that is broken in two cannot be copied.
-        console.print(f"  {what:<28}[cyan]{place}[/]", soft_wrap=True)
+        console.print(Text.assemble(f"  {what:<28}", (str(place), "cyan")), soft_wrap=True)
 
 
 def _print_part(console: Console, name: str, place: str, remark: str) -> None:

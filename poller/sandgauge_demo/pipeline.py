@@ -12,6 +12,7 @@ from typing import Self
 from sandgauge_demo.collector import (
     BASE,
     JOINED,
+    JOINED_FILE,
     CollectorError,
     Destinations,
     RunningCollector,
@@ -22,6 +23,9 @@ from sandgauge_demo.collector import (
 from sandgauge_demo.loopback import HOST, free_ports, is_ok
 from sandgauge_demo.outcome import Outcome, read_outcome
 from sandgauge_demo.process import ChildProcess, Pause, ProcessError
+
+CONFIG_FILE = "sandgauge.yaml"
+"""Name of the poller's configuration in the folder of a run."""
 
 Starting = Generator["StartedPart", None, str]
 """Tells of a part that is up, and returns its address."""
@@ -56,9 +60,8 @@ class Pipeline:
     """
 
     def __init__(self, folder: Path, *, run_id: str, rollouts: int, environ: Mapping[str, str], pause: Pause) -> None:
-        self.folder = folder
-        self.config_file = folder / "sandgauge.yaml"
-        self.joined_file = folder / "joined.jsonl"
+        self._folder = folder
+        self._joined_file = folder / JOINED_FILE
         self._run_id = run_id
         self._rollouts = rollouts
         self._environ = environ
@@ -106,9 +109,9 @@ class Pipeline:
 
     def outcome(self) -> Outcome:
         """Return what has come through the whole pipeline so far."""
-        if not self.joined_file.exists():
+        if not self._joined_file.exists():
             return Outcome()
-        with self.joined_file.open(encoding="utf-8") as lines:
+        with self._joined_file.open(encoding="utf-8") as lines:
             return read_outcome(lines)
 
     def _start_opensandbox(self) -> Starting:
@@ -123,7 +126,7 @@ class Pipeline:
             collector = RunningCollector(
                 binary_path,
                 config_files,
-                directory=self.folder,
+                directory=self._folder,
                 destinations=Destinations(poller=poller, traces=_NOBODY, metrics=_NOBODY),
                 settings={"JOIN_WINDOW": "1s"},
             )
@@ -132,7 +135,7 @@ class Pipeline:
             collector.start(self._pause)
             yield StartedPart("Collector", collector.endpoint, f"{binary_path}, without backends")
             return collector.endpoint
-        arguments = ("--poller", poller, "--joined-file", str(self.joined_file))
+        arguments = ("--poller", poller, "--joined-file", str(self._joined_file))
         process = self._service("stand-in", "sandgauge_demo.stand_in", *arguments)
         address = self._printed_address(process)
         yield StartedPart("Collector", address, _STAND_IN_FROM_WHEEL if source_checkout() is None else _STAND_IN)
@@ -153,8 +156,8 @@ class Pipeline:
 
     def _start_poller(self, opensandbox: str, collector: str, ingest_port: int, status_port: int) -> Starting:
         config = _poller_config(opensandbox, collector, ingest_port, status_port)
-        self.config_file.write_text(config, encoding="utf-8")
-        process = self._service("poller", "sandgauge_poller", "run", "--config", self.config_file.name)
+        (self._folder / CONFIG_FILE).write_text(config, encoding="utf-8")
+        process = self._service("poller", "sandgauge_poller", "run", "--config", CONFIG_FILE)
         process.wait_until(
             lambda: is_ok(status_port, "/readyz"), timeout_s=_START_TIMEOUT_S, what="ready", pause=self._pause
         )
@@ -182,8 +185,8 @@ class Pipeline:
             name,
             [sys.executable, "-m", module, *arguments],
             environment=self._children_environ,
-            log_file=self.folder / f"{name}.log",
-            directory=self.folder,
+            log_file=self._folder / f"{name}.log",
+            directory=self._folder,
         )
         return self._stack.enter_context(process)
 
