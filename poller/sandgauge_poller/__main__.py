@@ -2,6 +2,9 @@
 
 import sys
 
+_INTERRUPTED = 130
+"""What a shell says of a program that Ctrl-C ended."""
+
 
 def main() -> None:
     """Run the command line; exit 2 where the extra `poller` is not installed."""
@@ -13,6 +16,8 @@ def main() -> None:
         cure = "install the poller with: pip install 'sandgauge[poller]'"
         sys.stderr.write(f"sandgauge: {error.name} is not installed; {cure}\n")
         sys.exit(2)
+    except KeyboardInterrupt:
+        sys.exit(_INTERRUPTED)
     cli()
 
 

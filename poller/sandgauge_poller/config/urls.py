@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
 from sandgauge_poller.config.errors import InvalidValueError
+from sandgauge_schemas.scope import control_plane_scope
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
 _LARGEST_PORT = 65535
@@ -20,18 +21,14 @@ def scope_identity(url: str) -> str | None:
     Without user information, query, fragment, trailing slash, `/v1` and default port; scheme and host in small letters.
     Any text may come in: spans carry it. The result is compared with configured names and is not called.
     """
-    if _BLANK_OR_CONTROL.search(url):
+    scope = control_plane_scope(url)
+    if scope is None:
         return None
-    try:
-        parts = urlsplit(url)
-        scheme, host, port = parts.scheme, parts.hostname, parts.port
-    except ValueError:
-        return None
-    if not scheme or not host:
-        return None
+    parts = urlsplit(scope)
+    host = parts.hostname or ""
     shown_host = f"[{host}]" if ":" in host else host
-    shown_port = "" if port is None or port == _DEFAULT_PORTS.get(scheme) else f":{port}"
-    return f"{scheme}://{shown_host}{shown_port}{_without_version(parts.path)}"
+    shown_port = "" if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
+    return f"{parts.scheme}://{shown_host}{shown_port}{_without_version(parts.path)}"
 
 
 def _without_version(path: str) -> str:

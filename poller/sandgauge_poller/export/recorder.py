@@ -15,6 +15,9 @@ from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.progress import dump_progress
+from sandgauge_schemas.names import DesignatorKind
+from sandgauge_schemas.placement import Identity
+from sandgauge_schemas.records import Allocation
 
 
 class Recorder:
@@ -89,7 +92,7 @@ class Recorder:
             return
         progress.cpu_zeros = progress.cpu_zeros + 1 if usage.cpu_used_percentage == 0 else 0
         limit = memory_limit_mib(progress.allocation.components) if progress.allocation else None
-        host = progress.recorded_allocation.host if progress.recorded_allocation else None
+        host = _host(progress.recorded_allocation)
         self._host_totals.observe(sandbox.key, host, limit_mib=limit, total_mib=usage.memory_total_mib)
         observation = Observation(
             source=reading.source,
@@ -119,3 +122,13 @@ class Recorder:
         if dropped:
             self._trouble_log.say("the outbox is full, records are dropped: is the Collector at export.endpoint up?")
         self._wake()
+
+
+def _host(allocation: Allocation | None) -> Identity | str | None:
+    """Return what sandboxes on one machine have in common; a control plane on Docker is that of one daemon."""
+    if allocation is None:
+        return None
+    designator = allocation.designator
+    if allocation.host is None and designator is not None and designator.kind == DesignatorKind.DOCKER_CONTAINER:
+        return designator.scope
+    return allocation.host

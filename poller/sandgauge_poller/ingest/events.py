@@ -5,6 +5,7 @@ Times are nanoseconds since the epoch on the sender's clock; None where the span
 """
 
 from dataclasses import dataclass
+from typing import TypedDict
 
 from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
 
@@ -28,6 +29,17 @@ class SpanEvent:
         """Sort key that settles conflicts: earliest start, then lowest (trace id, span id)."""
         times = (time for time in (self.start_ns, self.end_ns) if time is not None)
         return (next(times, _NO_TIME), self.trace_id, self.span_id)
+
+
+class SpanFields(TypedDict):
+    """What SpanEvent is made of, for those who make events of several kinds."""
+
+    trace_id: bytes
+    span_id: bytes
+    parent_span_id: bytes | None
+    start_ns: int | None
+    end_ns: int | None
+    received_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,9 +3,8 @@
 import re
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TypedDict
 
-from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, RolloutEvent, StartEvent, StopEvent
+from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, RolloutEvent, SpanFields, StartEvent, StopEvent
 from sandgauge_poller.ingest.spans import SpanData
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import text
@@ -87,20 +86,11 @@ def _start_or_stop(span: SpanData, received_ns: int) -> Interpreted:
     return _accepted(span, StopEvent(**common, keys=keys, scope=scope, failed=span.failed))
 
 
-class _Common(TypedDict):
-    trace_id: bytes
-    span_id: bytes
-    parent_span_id: bytes | None
-    start_ns: int | None
-    end_ns: int | None
-    received_ns: int
-
-
-def _common(span: SpanData, received_ns: int) -> _Common:
+def _common(span: SpanData, received_ns: int) -> SpanFields:
     start_ns, end_ns = _time(span.start_ns, received_ns), _time(span.end_ns, received_ns)
     if start_ns is not None and end_ns is not None and end_ns < start_ns:
         end_ns = None
-    return _Common(
+    return SpanFields(
         trace_id=span.trace_id,
         span_id=span.span_id,
         parent_span_id=span.parent_span_id if _is_id(span.parent_span_id, 8) else None,

@@ -36,7 +36,7 @@ class RunningStatistics:
         return Statistics(min=self.min, mean=self.total / self.count, max=self.max, last=self.last)
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class ScopeDecision:
     """Whose machine a quantity describes, and why; the first decision stays until the allocation changes."""
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, RolloutEvent, StartEvent, StopEvent
+from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, RolloutEvent, SpanFields, StartEvent, StopEvent
 from sandgauge_poller.tracking.active_set import SandboxKey
 from sandgauge_poller.tracking.progress import Progress, load_progress
 from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
@@ -161,50 +161,22 @@ def _encode(event: LifecycleEvent) -> tuple[EventKind, str, str]:
 
 def _decode(trace_id: bytes, span_id: bytes, kind: EventKind, received_ns: int, body: str) -> LifecycleEvent:
     fields = json.loads(body)
-    attributes = fields["attributes"]
-    parent = fields.get("parent")
-    parent_span_id = bytes.fromhex(parent) if parent else None
-    start_ns, end_ns = fields["start"], fields["end"]
+    attributes, parent = fields["attributes"], fields.get("parent")
+    common = SpanFields(
+        trace_id=trace_id,
+        span_id=span_id,
+        parent_span_id=bytes.fromhex(parent) if parent else None,
+        start_ns=fields["start"],
+        end_ns=fields["end"],
+        received_ns=received_ns,
+    )
     match kind:
         case EventKind.REQUEST:
-            return RequestEvent(
-                trace_id=trace_id,
-                span_id=span_id,
-                parent_span_id=parent_span_id,
-                start_ns=start_ns,
-                end_ns=end_ns,
-                received_ns=received_ns,
-                record=RequestRecord.from_attributes(attributes),
-            )
+            return RequestEvent(**common, record=RequestRecord.from_attributes(attributes))
         case EventKind.START:
-            return StartEvent(
-                trace_id=trace_id,
-                span_id=span_id,
-                parent_span_id=parent_span_id,
-                start_ns=start_ns,
-                end_ns=end_ns,
-                received_ns=received_ns,
-                record=StartRecord.from_attributes(attributes),
-            )
+            return StartEvent(**common, record=StartRecord.from_attributes(attributes))
         case EventKind.STOP:
-            return StopEvent(
-                trace_id=trace_id,
-                span_id=span_id,
-                parent_span_id=parent_span_id,
-                start_ns=start_ns,
-                end_ns=end_ns,
-                received_ns=received_ns,
-                keys=JoinKeys.from_attributes(attributes),
-                scope=fields["scope"],
-                failed=fields["failed"],
-            )
+            keys, scope, failed = JoinKeys.from_attributes(attributes), fields["scope"], fields["failed"]
+            return StopEvent(**common, keys=keys, scope=scope, failed=failed)
         case EventKind.ROLLOUT:
-            return RolloutEvent(
-                trace_id=trace_id,
-                span_id=span_id,
-                parent_span_id=parent_span_id,
-                start_ns=start_ns,
-                end_ns=end_ns,
-                received_ns=received_ns,
-                keys=JoinKeys.from_attributes(attributes),
-            )
+            return RolloutEvent(**common, keys=JoinKeys.from_attributes(attributes))

@@ -6,17 +6,17 @@ import pytest
 
 from sandgauge_poller.reading.provider import SandboxState
 from sandgauge_schemas.names import ErrorType
+from support.real_parts import require
 from support.stub_control_plane import ID, StubControlPlane, opened
-
-pytestmark = pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl makes the certificate")
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
+    openssl = require("openssl", shutil.which("openssl"), "it makes the certificate: apt-get install openssl")
     folder = tmp_path_factory.mktemp("tls")
     subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
     files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
-    command = ["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     subprocess.run([*command, *subject, *files], check=True, capture_output=True)
     return folder
 
