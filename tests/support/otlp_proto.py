@@ -10,6 +10,8 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import DataPointFlags
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
+from sandgauge_poller.export.messages import export_request
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SeenSpan:
@@ -58,6 +60,11 @@ def spans_of(request: ExportTraceServiceRequest) -> Iterator[SeenSpan]:
                     resource=resource,
                     scope=scope_spans.scope.name,
                 )
+
+
+def spans_of_payloads(payloads: Iterable[bytes]) -> list[SeenSpan]:
+    """Return the spans of outbox rows."""
+    return list(spans_of(ExportTraceServiceRequest.FromString(export_request(payloads))))
 
 
 def points_of(request: ExportMetricsServiceRequest) -> Iterator[SeenPoint]:

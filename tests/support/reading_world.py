@@ -148,7 +148,6 @@ class FakeSink:
         await self._take("ended", sandbox, sandbox.progress.end.reason)
 
     async def summary(self, sandbox: Tracked) -> None:
-        sandbox.progress.summarised = True
         progress = sandbox.progress
         assert progress.end is not None
         await self._take(
@@ -163,6 +162,7 @@ class FakeSink:
                 "oom_killed": progress.oom_killed,
             },
         )
+        progress.summarised = True
 
     async def changed(self, sandbox: Tracked) -> None:
         await self._take("changed", sandbox, None)

@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from sandgauge_poller.export import outbox, recording
 from sandgauge_poller.export.outbox import OutboxItem
@@ -14,7 +15,7 @@ from sandgauge_poller.self_metrics import SelfMetrics
 from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.database import Database
-from sandgauge_poller.tracking.progress import dump_progress
+from sandgauge_poller.tracking.progress import dump_progress, load_progress
 from sandgauge_schemas.names import DesignatorKind
 from sandgauge_schemas.placement import Identity
 from sandgauge_schemas.records import Allocation
@@ -66,20 +67,29 @@ class Recorder:
     async def ended(self, sandbox: Tracked) -> None:
         """Close the sandbox's series and keep its end."""
         self._host_totals.forget(sandbox.key)
+        live = sandbox.progress.series
         item = recording.gauge_item(recording.close_series(sandbox.progress, self._clock.now_ns()))
-        await self._commit(sandbox, [item] if item is not None else [])
+        try:
+            await self._commit(sandbox, [item] if item is not None else [])
+        except BaseException:
+            sandbox.progress.series = live  # still to be closed, when it is tried again
+            raise
 
     async def summary(self, sandbox: Tracked) -> None:
         """Record how the sandbox lived and ended, with what was requested looked up in the store."""
-        sandbox.progress.summarised = True
-        progress, request_id = dump_progress(sandbox.progress), sandbox.keys.request_id
+        # A copy: the writer thread must not see what becomes of the sandbox meanwhile.
+        ended = replace(sandbox, progress=load_progress(dump_progress(sandbox.progress)))
+        ended.progress.summarised = True
+        progress, request_id = dump_progress(ended.progress), sandbox.keys.request_id
 
         def write(connection: sqlite3.Connection) -> int:
             request = store.find_request(connection, request_id) if request_id is not None else None
-            item = recording.record_summary(sandbox, request)
+            item = recording.record_summary(ended, request)
             return self._keep(connection, sandbox, [item] if item is not None else [], progress)
 
         await self._write(write)
+        # Unless it turned out to be alive while this was written.
+        sandbox.progress.summarised = sandbox.progress.end == ended.progress.end
 
     async def changed(self, sandbox: Tracked) -> None:
         """Keep progress that no record carries."""

@@ -182,7 +182,7 @@ def record_summary(sandbox: Tracked, request: RequestRecord | None) -> OutboxIte
         allocation=allocation,
     )
     if request is not None:
-        record = replace(record, requested=request.requested)
+        record = replace(record, requested_count=request.count, requested=request.requested, sidecars=request.sidecars)
     window = ReadWindow(progress.end.at_ns, progress.end.at_ns)
     name = names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY
     return _span(sandbox, name, None, window, record.to_attributes(), rank=Rank.LASTING)

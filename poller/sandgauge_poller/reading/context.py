@@ -45,7 +45,7 @@ class RecordSink(Protocol):
         """Close the sandbox's series and keep its end."""
 
     async def summary(self, sandbox: Tracked) -> None:
-        """Record how the sandbox lived and ended, and mark it as summarised."""
+        """Record how the sandbox lived and ended, and mark it as summarised once that is kept."""
 
     async def changed(self, sandbox: Tracked) -> None:
         """Keep progress that no record carries."""

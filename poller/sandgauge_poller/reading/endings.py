@@ -198,11 +198,7 @@ class Endings:
         if progress.end is None:
             return
         if not progress.summarised:
-            try:
-                await self._context.sink.summary(sandbox)
-            except Exception:
-                progress.summarised = False
-                raise
+            await self._context.sink.summary(sandbox)
         await self.finish_if_done(sandbox)
 
     async def finish_if_done(self, sandbox: Tracked) -> None:

@@ -5,6 +5,7 @@ rows lose their bodies and stay as the memory of what was seen.
 """
 
 import json
+import logging
 import sqlite3
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, Rollout
 from sandgauge_poller.tracking.active_set import SandboxKey
 from sandgauge_poller.tracking.progress import Progress, load_progress
 from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
+
+logger = logging.getLogger(__name__)
 
 
 class EventKind(Enum):
@@ -97,7 +100,13 @@ def save_progress(connection: sqlite3.Connection, key: SandboxKey, progress: byt
 def load_all_progress(connection: sqlite3.Connection) -> dict[SandboxKey, Progress]:
     """Return the progress of every sandbox that is not done with."""
     query = "SELECT owner, sandbox_id, progress FROM sandbox WHERE state = 'live' AND progress IS NOT NULL"
-    return {SandboxKey(owner, id_): load_progress(progress) for owner, id_, progress in connection.execute(query)}
+    found: dict[SandboxKey, Progress] = {}
+    for owner, sandbox_id, row in connection.execute(query):
+        try:
+            found[SandboxKey(owner, sandbox_id)] = load_progress(row)
+        except ValueError:
+            logger.warning("what was seen of sandbox %s of %s is unreadable; it begins anew", sandbox_id, owner)
+    return found
 
 
 def finish(connection: sqlite3.Connection, key: SandboxKey, now_ns: int) -> None:

@@ -1,5 +1,6 @@
 """What was requested and what was submitted: the two spans that the emitter's side makes."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -15,6 +16,26 @@ class Sidecar:
 
     name: str | None
     resources: SandboxResources
+
+
+def sidecar_attributes(sidecars: Sequence[Sidecar]) -> dict[str, AttributeValue]:
+    """Return `requested.sidecar_count` and `requested.sidecar.<i>.*`; nothing without sidecars."""
+    attributes: dict[str, AttributeValue] = {}
+    if sidecars:
+        attributes[names.NEMO_GYM_SANDBOX_REQUESTED_SIDECAR_COUNT] = len(sidecars)
+    for index, sidecar in enumerate(sidecars):
+        attributes |= present({names.requested_sidecar_name(index): sidecar.name})
+        attributes |= sidecar.resources.to_attributes(names.requested_sidecar_prefix(index))
+    return attributes
+
+
+def read_sidecars(attributes: Attributes) -> tuple[Sidecar, ...]:
+    """Read the sidecars back, at most as many as the bound allows."""
+    sidecars = []
+    for index in range(indexed(attributes, names.NEMO_GYM_SANDBOX_REQUESTED_SIDECAR_COUNT)):
+        resources = SandboxResources.from_attributes(attributes, names.requested_sidecar_prefix(index))
+        sidecars.append(Sidecar(name=text(attributes, names.requested_sidecar_name(index)), resources=resources))
+    return tuple(sidecars)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,25 +60,16 @@ class RequestRecord:
                 names.NEMO_GYM_SANDBOX_SERVICE_NAME: self.service_name,
             }
         )
-        if self.sidecars:
-            attributes[names.NEMO_GYM_SANDBOX_REQUESTED_SIDECAR_COUNT] = len(self.sidecars)
-        for index, sidecar in enumerate(self.sidecars):
-            attributes |= present({names.requested_sidecar_name(index): sidecar.name})
-            attributes |= sidecar.resources.to_attributes(names.requested_sidecar_prefix(index))
-        return attributes
+        return attributes | sidecar_attributes(self.sidecars)
 
     @classmethod
     def from_attributes(cls, attributes: Attributes) -> Self:
         """Read a request span's attributes."""
-        sidecars = []
-        for index in range(indexed(attributes, names.NEMO_GYM_SANDBOX_REQUESTED_SIDECAR_COUNT)):
-            resources = SandboxResources.from_attributes(attributes, names.requested_sidecar_prefix(index))
-            sidecars.append(Sidecar(name=text(attributes, names.requested_sidecar_name(index)), resources=resources))
         return cls(
             keys=JoinKeys.from_attributes(attributes),
             count=max(1, whole(attributes, names.NEMO_GYM_SANDBOX_REQUESTED_COUNT) or 1),
             requested=SandboxResources.from_attributes(attributes, names.PREFIX_NEMO_GYM_SANDBOX_REQUESTED),
-            sidecars=tuple(sidecars),
+            sidecars=read_sidecars(attributes),
             collection_id=text(attributes, names.NEMO_GYM_SANDBOX_COLLECTION_ID),
             service_name=text(attributes, names.NEMO_GYM_SANDBOX_SERVICE_NAME),
         )

@@ -7,7 +7,7 @@ from sandgauge_schemas import names
 from sandgauge_schemas.attributes import Attributes, AttributeValue, flag, number, text, whole
 from sandgauge_schemas.records.allocation import Allocation
 from sandgauge_schemas.records.keys import JoinKeys, double, present
-from sandgauge_schemas.records.requests import Submission
+from sandgauge_schemas.records.requests import Sidecar, Submission, read_sidecars, sidecar_attributes
 from sandgauge_schemas.resources import SandboxResources
 
 _PREFIX = names.PREFIX_NEMO_GYM_SANDBOX_SUMMARY_CPU_COUNT.removesuffix(".cpu_count")
@@ -55,7 +55,9 @@ class SummaryRecord:
     cpu_scope: str | None = None
     memory_scope: str | None = None
     resets: int = 0
+    requested_count: int | None = None
     requested: SandboxResources = SandboxResources()
+    sidecars: tuple[Sidecar, ...] = ()
     submission: Submission = Submission()
     allocation: Allocation = Allocation()
 
@@ -78,7 +80,9 @@ class SummaryRecord:
         )
         for quantity, statistics in self.statistics.items():
             attributes |= statistics.to_attributes(f"{_PREFIX}.{quantity}")
+        attributes |= present({names.NEMO_GYM_SANDBOX_REQUESTED_COUNT: self.requested_count})
         attributes |= self.requested.to_attributes(names.PREFIX_NEMO_GYM_SANDBOX_REQUESTED)
+        attributes |= sidecar_attributes(self.sidecars)
         return attributes | self.submission.to_attributes() | self.allocation.to_attributes()
 
     @classmethod
@@ -102,7 +106,9 @@ class SummaryRecord:
             cpu_scope=text(attributes, names.NEMO_GYM_SANDBOX_SUMMARY_CPU_SCOPE),
             memory_scope=text(attributes, names.NEMO_GYM_SANDBOX_SUMMARY_MEMORY_SCOPE),
             resets=whole(attributes, names.NEMO_GYM_SANDBOX_SUMMARY_RESETS) or 0,
+            requested_count=whole(attributes, names.NEMO_GYM_SANDBOX_REQUESTED_COUNT),
             requested=SandboxResources.from_attributes(attributes, names.PREFIX_NEMO_GYM_SANDBOX_REQUESTED),
+            sidecars=read_sidecars(attributes),
             submission=Submission.from_attributes(attributes),
             allocation=Allocation.from_attributes(attributes),
         )

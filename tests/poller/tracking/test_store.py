@@ -244,3 +244,13 @@ def test_live_sandboxes_are_kept_even_beyond_the_size():
         store.prune(connection, HOUR, 2, set())
         assert spans_left(connection) == {1, 2, 3, 4, 5}
         assert len(sandboxes_left(connection)) == 5
+
+
+def test_one_unreadable_row_costs_its_own_progress_alone(caplog):
+    good, bad = SandboxKey("training", "sb-good"), SandboxKey("training", "sb-bad")
+    with opened() as connection:
+        store.save_progress(connection, good, dump_progress(Progress(readings=3)), 1)
+        store.save_progress(connection, bad, b"{", 1)
+        found = store.load_all_progress(connection)
+    assert {key: progress.readings for key, progress in found.items()} == {good: 3}
+    assert "sb-bad" in caplog.text

@@ -1,0 +1,209 @@
+"""The recorder on a real store: records and the progress they come with are kept together, or not at all."""
+
+import asyncio
+import sqlite3
+
+import pytest
+from opentelemetry.metrics import NoOpMeter
+
+from sandgauge_poller.export import outbox
+from sandgauge_poller.export.recorder import Recorder
+from sandgauge_poller.export.recording import PointSettings
+from sandgauge_poller.ingest.events import RequestEvent, StartEvent
+from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading, Usage
+from sandgauge_poller.self_metrics import SelfMetrics
+from sandgauge_poller.tracking import store
+from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
+from sandgauge_poller.tracking.database import Database
+from sandgauge_poller.tracking.fold import Lifecycle
+from sandgauge_poller.tracking.progress import End, dump_progress
+from sandgauge_poller.tracking.routing import RouteOutcome
+from sandgauge_poller.tracking.store import EventRow
+from sandgauge_schemas.names import EndReason, ResourceSource, SampleScope, ScopeEvidence, Signal
+from sandgauge_schemas.placement import Identity
+from sandgauge_schemas.records import (
+    Allocation,
+    ComponentAllocation,
+    JoinKeys,
+    RequestRecord,
+    Sidecar,
+    StartRecord,
+    SummaryRecord,
+)
+from sandgauge_schemas.resources import SandboxResourceAmounts, SandboxResources
+from support.otlp_proto import spans_of_payloads
+
+T0 = 1_795_000_000_000_000_000
+SECOND = 10**9
+
+
+@pytest.fixture
+def database(tmp_path):
+    with_state = Database(tmp_path)
+    yield with_state
+    with_state.close(5)
+
+
+@pytest.fixture
+def make_recorder(database):
+    def make(max_outbox_bytes=2**20):
+        return Recorder(
+            database,
+            PointSettings(metrics=True, rollout_id=True, request_id=True, max_clock_skew_ns=60 * SECOND),
+            max_outbox_bytes=max_outbox_bytes,
+            clock=Clock(now_ns=lambda: T0 + 100 * SECOND),
+            metrics=SelfMetrics(NoOpMeter("tests")),
+            wake=lambda: None,
+        )
+
+    return make
+
+
+def tracked(number=1):
+    keys = JoinKeys(run_id="run-1", request_id="q-1", sandbox_id=f"sb-{number}", provider="opensandbox")
+    start = StartEvent(
+        trace_id=bytes([number]) * 16,
+        span_id=bytes([number]) * 8,
+        start_ns=T0 - SECOND,
+        end_ns=T0,
+        received_ns=T0,
+        record=StartRecord(keys=keys),
+    )
+    key = SandboxKey("training", f"sb-{number}")
+    return Tracked(key, "training", RouteOutcome.MATCHED, Lifecycle(start=start))
+
+
+def limited(memory_mib, host=None):
+    amounts = SandboxResourceAmounts(memory_mib=memory_mib)
+    designator = Identity("docker-container", "http://osb", "240b23285899")
+    components = (ComponentAllocation(name="sandbox", limits=amounts),)
+    return AllocationReading(
+        window=ReadWindow(T0, T0 + SECOND),
+        source=ResourceSource.OPENSANDBOX_INSPECT_DOCKER,
+        allocation=Allocation(components=components, designator=designator, host=host),
+    )
+
+
+def reading(at_s=1, total_mib=1000.0):
+    usage = Usage(
+        timestamp_ms=(T0 + at_s * SECOND) // 10**6,
+        cpu_count=2.0,
+        cpu_used_percentage=1.0,
+        memory_total_mib=total_mib,
+        memory_used_mib=1.0,
+    )
+    window = ReadWindow(T0 + at_s * SECOND, T0 + (at_s + 1) * SECOND)
+    return SampleReading(window=window, source=ResourceSource.OPENSANDBOX_EXECD, usage=usage)
+
+
+def pending(database):
+    return {signal: account.pending for signal, account in database.read(outbox.accounts).items()}
+
+
+def stored(database, sandbox):
+    return database.read(store.load_all_progress).get(sandbox.key)
+
+
+async def test_a_reading_and_its_progress_are_kept_together(database, make_recorder):
+    sandbox = tracked()
+    await make_recorder().sample(sandbox, reading(), 2)
+    assert pending(database) == {Signal.TRACES: 1, Signal.METRICS: 4}
+    kept = stored(database, sandbox)
+    assert (kept.readings, kept.missed) == (1, 2)
+    assert kept == sandbox.progress
+
+
+async def test_ending_closes_the_series_once(database, make_recorder):
+    sandbox, recorder = tracked(), make_recorder()
+    await recorder.sample(sandbox, reading(), 0)
+    sandbox.progress.end = End(EndReason.STOPPED, T0 + 2 * SECOND)
+    await recorder.ended(sandbox)
+    await recorder.ended(sandbox)
+    assert pending(database)[Signal.METRICS] == 8
+
+
+async def test_series_that_could_not_be_closed_are_closed_at_the_next_try(database, make_recorder, monkeypatch):
+    sandbox, recorder = tracked(), make_recorder()
+    await recorder.sample(sandbox, reading(), 0)
+    sandbox.progress.end = End(EndReason.STOPPED, T0 + 2 * SECOND)
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "save_progress", _no_room)
+        with pytest.raises(sqlite3.OperationalError):
+            await recorder.ended(sandbox)
+    await recorder.ended(sandbox)
+    assert pending(database)[Signal.METRICS] == 8
+
+
+async def test_a_summary_echoes_the_request_that_came_before_or_after(database, make_recorder):
+    sandbox = tracked()
+    sandbox.progress.end = End(EndReason.STOPPED, T0 + 2 * SECOND)
+    request = RequestRecord(
+        keys=JoinKeys(request_id="q-1"),
+        count=2,
+        requested=SandboxResources(cpu=2),
+        sidecars=(Sidecar(name="egress", resources=SandboxResources(cpu=1)),),
+    )
+    event = RequestEvent(trace_id=b"t" * 16, span_id=b"s" * 8, received_ns=T0, record=request)
+    await database.write(lambda connection: store.insert_events(connection, [EventRow(event, None)]))
+    await make_recorder().summary(sandbox)
+    batch = database.read(lambda connection: outbox.take(connection, Signal.TRACES, max_bytes=2**20, max_rows=9))
+    (span,) = spans_of_payloads(batch.payloads)
+    summary = SummaryRecord.from_attributes(span.attributes)
+    assert (summary.requested_count, summary.requested, summary.sidecars) == (2, request.requested, request.sidecars)
+    assert sandbox.progress.summarised
+    assert stored(database, sandbox).summarised
+
+
+async def test_a_summary_that_was_not_kept_is_none(database, make_recorder, monkeypatch):
+    sandbox = tracked()
+    sandbox.progress.end = End(EndReason.STOPPED, T0)
+    monkeypatch.setattr(store, "save_progress", _no_room)
+    with pytest.raises(sqlite3.OperationalError):
+        await make_recorder().summary(sandbox)
+    assert not sandbox.progress.summarised
+    assert pending(database)[Signal.TRACES] == 0
+
+
+async def test_a_sandbox_that_comes_back_while_its_summary_is_written_is_not_summarised(database, make_recorder):
+    sandbox = tracked()
+    sandbox.progress.end = End(EndReason.STOPPED, T0)
+    writing = asyncio.create_task(make_recorder().summary(sandbox))
+    await asyncio.sleep(0)
+    sandbox.progress.end = None
+    await writing
+    assert pending(database)[Signal.TRACES] == 1
+    assert not sandbox.progress.summarised
+
+
+async def test_different_limits_under_one_total_on_one_docker_host_betray_the_node(database, make_recorder):
+    recorder, small, large = make_recorder(), tracked(1), tracked(2)
+    await recorder.allocation(small, limited(960.0))
+    await recorder.allocation(large, limited(1100.0))
+    await recorder.sample(small, reading(), 0)
+    await recorder.sample(large, reading(), 0)
+    assert (large.progress.memory.scope, large.progress.memory.evidence) == (
+        SampleScope.NODE,
+        ScopeEvidence.SHARED_TOTAL,
+    )
+
+
+async def test_a_full_outbox_drops_points_first_and_says_so(database, make_recorder, caplog):
+    sandbox, recorder = tracked(), make_recorder(max_outbox_bytes=3000)
+    for at_s in range(1, 8):
+        await recorder.sample(sandbox, reading(at_s), 0)
+    accounts = database.read(outbox.accounts)
+    assert sum(account.pending_bytes for account in accounts.values()) <= 3000
+    assert accounts[Signal.METRICS].pending < accounts[Signal.TRACES].pending * 4
+    assert caplog.text.count("the outbox is full") == 1
+
+
+async def test_progress_alone_is_kept_too(database, make_recorder):
+    sandbox = tracked()
+    sandbox.progress.leaked = True
+    await make_recorder().changed(sandbox)
+    assert dump_progress(stored(database, sandbox)) == dump_progress(sandbox.progress)
+
+
+def _no_room(*_):
+    raise sqlite3.OperationalError("database or disk is full")
