@@ -12,9 +12,7 @@ from sandgauge_emitter import inputs
 from sandgauge_emitter.faults import FAULTS, LOGGER
 from sandgauge_emitter.inputs import Resources
 from sandgauge_emitter.settings import SETTINGS
-from sandgauge_schemas import names
 from sandgauge_schemas.records import JoinKeys, RequestRecord, Sidecar, StartRecord, Submission
-from sandgauge_schemas.scope import control_plane_scope
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -60,10 +58,10 @@ def record_request(  # noqa: PLR0913  # what a request can say, each by its name
         complain = partial(_complain, "record_request")
         if SETTINGS.enabled and (known_provider := inputs.required_text(provider, "provider", complain)):
             # Late, so that a process whose telemetry is off never loads OpenTelemetry.
-            from sandgauge_emitter import tracing  # noqa: PLC0415
+            from sandgauge_emitter import spans, tracing  # noqa: PLC0415
 
             keys = JoinKeys(
-                run_id=inputs.text(run_id, "run_id", complain) or SETTINGS.run_id or tracing.TRACING.host_run_id(),
+                run_id=inputs.text(run_id, "run_id", complain) or tracing.current_run_id(),
                 rollout_id=inputs.text(rollout_id, "rollout_id", complain),
                 request_id=request_id,
                 provider=known_provider,
@@ -83,7 +81,7 @@ def record_request(  # noqa: PLR0913  # what a request can say, each by its name
                 start_ns=time.time_ns(),
                 context=tracing.parent_context(),
             )
-            _emit_request(record, recorded)
+            spans.emit_request(record, recorded.context, recorded.start_ns)
     return SandboxRequest(request_id, recorded)
 
 
@@ -146,7 +144,7 @@ class SandboxRequest:
                     limits=inputs.submitted(submitted_limits, "submitted_limits", complain),
                     sdk_default=inputs.flag(sdk_default, "sdk_default", complain),
                 ),
-                scope=_scope(scope, complain),
+                scope=inputs.scope(scope, complain),
                 sample_interval_s=recorded.sample_interval_s,
             )
             _emit_start(record, recorded)
@@ -165,45 +163,11 @@ class SandboxRequest:
             _emit_start(record, recorded, inputs.error_type(error_type))
 
 
-def _emit_request(record: RequestRecord, recorded: _Recorded) -> None:
-    from sandgauge_emitter import tracing  # noqa: PLC0415  # late, as above
-
-    # A host's limit on attributes drops the oldest ones: the join keys come last, the sidecars first.
-    attributes = dict(reversed(record.to_attributes().items()))
-    tracing.TRACING.emit(
-        tracing.FinishedSpan(
-            name=names.SPAN_GYM_SANDBOX_REQUEST,
-            attributes=attributes,
-            start_ns=recorded.start_ns,
-            end_ns=recorded.start_ns,
-        ),
-        recorded.context,
-    )
-
-
 def _emit_start(record: StartRecord, recorded: _Recorded, error_type: str | None = None) -> None:
-    from sandgauge_emitter import tracing  # noqa: PLC0415  # late, as above
+    from sandgauge_emitter import spans, tracing  # noqa: PLC0415  # late, as above
 
-    tracing.TRACING.emit(
-        tracing.FinishedSpan(
-            name=names.SPAN_GYM_SANDBOX_START,
-            attributes=record.to_attributes(),
-            start_ns=recorded.start_ns,
-            # The clock may have been set back since.
-            end_ns=max(time.time_ns(), recorded.start_ns),
-            error_type=error_type,
-        ),
-        # A sandbox that comes up outside any trace belongs to that of its request.
-        tracing.parent_context(recorded.context),
-    )
-
-
-def _scope(url: object, complain: inputs.Complain) -> str | None:
-    given = inputs.text(url, "scope", complain)
-    stripped = control_plane_scope(given) if given is not None else None
-    if given is not None and stripped is None:
-        complain("scope is not a URL")
-    return stripped
+    # A sandbox that comes up outside any trace belongs to that of its request.
+    spans.emit_start(record, tracing.parent_context(recorded.context), recorded.start_ns, error_type)
 
 
 def _complain(call: str, complaint: str) -> None:

@@ -12,6 +12,7 @@ from numbers import Integral, Real
 from sandgauge_schemas.records import Sidecar
 from sandgauge_schemas.records.keys import MAX_INDEXED
 from sandgauge_schemas.resources import LARGEST_AMOUNT, RESOURCE_KEYS, SandboxResourceAmounts, SandboxResources
+from sandgauge_schemas.scope import control_plane_scope
 
 Resources = SandboxResourceAmounts | Mapping[str, object] | None
 """Amounts by the keys cpu (cores), memory_mib, disk_gib, gpu and gpu_type; None, or a key left out, is not declared."""
@@ -133,6 +134,15 @@ def sidecars(given: Iterable[Sidecar | tuple[str, Resources]], complain: Complai
         shape = requested(resources, complain, f"{what}.resources")
         found.append(Sidecar(name=text(name, f"{what}.name", complain), resources=shape))
     return tuple(found)
+
+
+def scope(url: object, complain: Complain) -> str | None:
+    """Return a control plane's URL without user information, query and fragment."""
+    given = text(url, "scope", complain)
+    stripped = control_plane_scope(given) if given is not None else None
+    if given is not None and stripped is None:
+        complain("scope is not a URL")
+    return stripped
 
 
 def error_type(value: object) -> str:

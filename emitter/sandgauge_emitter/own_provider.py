@@ -11,8 +11,8 @@ from importlib import import_module
 from importlib.util import find_spec
 
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import SpanLimits, TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter
+from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
@@ -42,14 +42,12 @@ def is_installed(protocol: Protocol) -> bool:
 class OwnProvider:
     """Sends every span within a second; its queue is bounded and drops the oldest spans when the Collector is away.
 
-    Raises:
-        ImportError: The exporter of the target's protocol is not installed.
-
+    `service_name` and `run_id` go into the resource.
     """
 
-    def __init__(self, target: Target, run_id: str | None) -> None:
+    def __init__(self, exporter: SpanExporter, *, service_name: str | None, run_id: str | None) -> None:
         processor = BatchSpanProcessor(
-            _exporter(target),
+            exporter,
             max_queue_size=_QUEUE_SIZE,
             schedule_delay_millis=_SCHEDULE_DELAY_MS,
             max_export_batch_size=_BATCH_SIZE,
@@ -57,7 +55,7 @@ class OwnProvider:
         provider = TracerProvider(
             # A host that samples its own traces away still wants to know its sandboxes.
             sampler=ALWAYS_ON,
-            resource=_resource(run_id),
+            resource=_resource(service_name, run_id),
             # The SDK's own end waits thirty seconds for a Collector that is away.
             shutdown_on_exit=False,
             id_generator=_UnseededIdGenerator(),
@@ -99,7 +97,13 @@ class _UnseededIdGenerator(IdGenerator):
         return self._random.randrange(1, 2**128)
 
 
-def _exporter(target: Target) -> SpanExporter:
+def otlp_exporter(target: Target) -> SpanExporter:
+    """Return the exporter to a target.
+
+    Raises:
+        ImportError: The exporter of its protocol is not installed.
+
+    """
     exporter_type = import_module(_EXPORTERS[target.protocol]).OTLPSpanExporter
     # The exporter parses the headers' variable once more, and that parser prints an entry that it refuses.
     parser = logging.getLogger("opentelemetry.util.re")
@@ -113,14 +117,23 @@ def _exporter(target: Target) -> SpanExporter:
     return exporter
 
 
+def console_exporter() -> SpanExporter:
+    """Return an exporter that prints each span as one line of JSON."""
+    return ConsoleSpanExporter(formatter=_line)
+
+
+def _line(span: ReadableSpan) -> str:
+    return f"{span.to_json(indent=None)}\n"
+
+
 def _drop(_record: logging.LogRecord) -> bool:
     return False
 
 
-def _resource(run_id: str | None) -> Resource:
+def _resource(service_name: str | None, run_id: str | None) -> Resource:
     # Detectors other than that of the environment may ask the network.
     detected = OTELResourceDetector().detect()
-    attributes = {names.SERVICE_NAME: detected.attributes.get(names.SERVICE_NAME) or SERVICE_NAME}
+    attributes = {names.SERVICE_NAME: service_name or detected.attributes.get(names.SERVICE_NAME) or SERVICE_NAME}
     if run_id is not None:
         attributes[names.NEMO_RUN_ID] = run_id
     return detected.merge(Resource(attributes))

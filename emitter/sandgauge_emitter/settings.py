@@ -1,16 +1,27 @@
 """The switches: what the program said comes before what the environment says."""
 
 import os
+from collections import ChainMap
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from enum import StrEnum
 
 from sandgauge_emitter.faults import FAULTS
 from sandgauge_emitter.locks import LOCK
 
 ENABLED_VARIABLE = "SANDGAUGE_ENABLED"
 RUN_ID_VARIABLE = "NEMO_GYM_OTEL_RUN_ID"
+EXPORTER_VARIABLE = "NEMO_GYM_OTEL_EXPORTER"
 
 _ON = frozenset({"1", "true", "yes", "on", "t", "y"})
 _OFF = frozenset({"", "0", "false", "no", "off", "f", "n"})
+
+
+class Exporter(StrEnum):
+    """Where the emitter's own provider sends spans, as `NEMO_GYM_OTEL_EXPORTER` writes it."""
+
+    OTLP = "otlp"
+    CONSOLE = "console"
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +38,7 @@ class CurrentSettings:
 
     def __init__(self) -> None:
         self._said = Settings()
+        self._defaults: dict[str, str] = {}
 
     def update(self, *, enabled: bool | None, endpoint: str | None, run_id: str | None) -> None:
         """Replace what is not None."""
@@ -38,16 +50,27 @@ class CurrentSettings:
                 run_id=run_id or self._said.run_id,
             )
 
+    def set_defaults(self, variables: Mapping[str, str]) -> None:
+        """Take variables from a framework's own configuration: each counts where the environment has none."""
+        with LOCK:
+            self._defaults = dict(variables)
+
     def forget(self) -> None:
         """Leave everything to the environment again."""
         with LOCK:
             self._said = Settings()
+            self._defaults = {}
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """The variables that count: those of the process before the defaults."""
+        return ChainMap(os.environ, self._defaults)
 
     @property
     def enabled(self) -> bool:
         """Whether spans are emitted; off unless switched on."""
         said = self._said.enabled
-        return _is_on(os.environ.get(ENABLED_VARIABLE)) if said is None else said
+        return _is_on(self.environment.get(ENABLED_VARIABLE)) if said is None else said
 
     @property
     def endpoint(self) -> str | None:
@@ -57,7 +80,16 @@ class CurrentSettings:
     @property
     def run_id(self) -> str | None:
         """The run that this process belongs to, if it is known."""
-        return self._said.run_id or os.environ.get(RUN_ID_VARIABLE) or None
+        return self._said.run_id or self.environment.get(RUN_ID_VARIABLE) or None
+
+    @property
+    def exporter(self) -> Exporter:
+        """What the emitter's own provider exports to."""
+        word = self.environment.get(EXPORTER_VARIABLE, "").strip().lower() or Exporter.OTLP
+        if word not in set(Exporter):
+            FAULTS.note(f"{EXPORTER_VARIABLE} is neither otlp nor console: otlp is used")
+            return Exporter.OTLP
+        return Exporter(word)
 
 
 SETTINGS = CurrentSettings()

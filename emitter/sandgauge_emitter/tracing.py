@@ -15,7 +15,7 @@ from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, TracerProv
 from sandgauge_emitter import otlp
 from sandgauge_emitter.faults import describe, warn
 from sandgauge_emitter.locks import LOCK
-from sandgauge_emitter.settings import SETTINGS
+from sandgauge_emitter.settings import SETTINGS, Exporter
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import AttributeValue, text
 from sandgauge_schemas.version import __version__
@@ -82,11 +82,6 @@ class Tracing:
             span.add_event(_EXCEPTION_EVENT, {_EXCEPTION_TYPE: finished.error_type}, timestamp=finished.end_ns)
         span.end(end_time=finished.end_ns)
 
-    def host_run_id(self) -> str | None:
-        """Return the run id that the resource of the host's SDK names."""
-        attributes = getattr(getattr(_host_provider(), "resource", None), "attributes", None)
-        return text(attributes, names.NEMO_RUN_ID) if isinstance(attributes, Mapping) else None
-
     def close(self) -> None:
         """Send what is left, within one bound for all of it, however often this is called."""
         if self._exit_by is None:
@@ -144,6 +139,14 @@ def parent_context(fallback: Context | None = None) -> Context:
     return fallback
 
 
+def current_run_id() -> str | None:
+    """Return the run that this process belongs to, as the settings know it, or else the resource of the host's SDK."""
+    if (known := SETTINGS.run_id) is not None:
+        return known
+    attributes = getattr(getattr(_host_provider(), "resource", None), "attributes", None)
+    return text(attributes, names.NEMO_RUN_ID) if isinstance(attributes, Mapping) else None
+
+
 def _host_provider() -> TracerProvider | None:
     """Return the global provider if it is an SDK's; those of the bare API lead nowhere."""
     provider = trace.get_tracer_provider()
@@ -151,12 +154,18 @@ def _host_provider() -> TracerProvider | None:
 
 
 def _new_provider(endpoint: str | None, run_id: str | None) -> "OwnProvider | None":
+    notes: tuple[str, ...] = ()
     try:
         # Late, so that a process whose telemetry is off, or that has a provider, never loads them.
         from sandgauge_emitter import own_provider  # noqa: PLC0415
 
-        target = otlp.resolve(os.environ, endpoint, own_provider.is_installed)
-        provider = own_provider.OwnProvider(target, run_id)
+        environment = SETTINGS.environment
+        if SETTINGS.exporter is Exporter.CONSOLE:
+            exporter = own_provider.console_exporter()
+        else:
+            target = otlp.resolve(environment, endpoint, own_provider.is_installed)
+            exporter, notes = own_provider.otlp_exporter(target), target.notes
+        provider = own_provider.OwnProvider(exporter, service_name=environment.get("OTEL_SERVICE_NAME"), run_id=run_id)
     except ImportError:
         warn("Sandbox telemetry is off: the OTLP exporter cannot be imported; pip install 'sandgauge[export]'")
         return None
@@ -166,6 +175,6 @@ def _new_provider(endpoint: str | None, run_id: str | None) -> "OwnProvider | No
     except Exception as error:  # noqa: BLE001  # an SDK refuses a broken variable in ways of its own
         warn(f"Sandbox telemetry is off: {describe(error)}; look at the OTEL_ variables of this process")
         return None
-    if target.notes:
-        warn(f"Sandbox telemetry: {'; '.join(target.notes)}")
+    if notes:
+        warn(f"Sandbox telemetry: {'; '.join(notes)}")
     return provider

@@ -9,7 +9,7 @@ from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import SpanLimits
 
 import sandgauge_emitter
-from sandgauge_emitter import api
+from sandgauge_emitter import api, spans
 from sandgauge_schemas import names
 from sandgauge_schemas.records import RequestRecord, Sidecar, StartRecord
 from sandgauge_schemas.resources import SandboxResourceAmounts, SandboxResources

@@ -9,7 +9,7 @@ from opentelemetry import trace
 from opentelemetry.sdk.trace import SpanProcessor
 
 import sandgauge_emitter
-from sandgauge_emitter import inputs, tracing
+from sandgauge_emitter import inputs, spans, tracing
 from sandgauge_emitter.faults import FAULTS, LOGGER, FaultLog
 
 
@@ -105,8 +105,9 @@ PARTS = [
     *[(inputs, name) for name in ("text", "required_text", "number", "count", "requested", "submitted", "sidecars")],
     (inputs, "flag"),
     (inputs, "error_type"),
-    *[(tracing, name) for name in ("parent_context", "FinishedSpan", "get_current", "_host_provider")],
-    *[(tracing.Tracing, name) for name in ("emit", "_tracer", "host_run_id")],
+    *[(tracing, name) for name in ("parent_context", "current_run_id", "get_current", "_host_provider")],
+    *[(spans, name) for name in ("emit_request", "emit_start", "FinishedSpan")],
+    *[(tracing.Tracing, name) for name in ("emit", "_tracer")],
 ]
 
 

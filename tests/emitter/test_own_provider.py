@@ -95,7 +95,7 @@ def test_the_end_waits_for_a_run_that_was_replaced(monkeypatch):
 
     answered = threading.Event()
     exporters = [Slow(), InMemorySpanExporter()]
-    monkeypatch.setattr(own_provider, "_exporter", lambda _target: waiting.pop(0))
+    monkeypatch.setattr(own_provider, "otlp_exporter", lambda _target: waiting.pop(0))
     waiting = list(exporters)
     for run in ("run-1", "run-2"):
         sandgauge_emitter.configure(enabled=True, run_id=run)

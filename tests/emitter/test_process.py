@@ -185,12 +185,12 @@ FORK_WHILE_SET_UP = """
 import os, threading, time, sandgauge_emitter
 from sandgauge_emitter import own_provider
 begun = threading.Event()
-exporter = own_provider._exporter
+exporter = own_provider.otlp_exporter
 def slowly(target):
     begun.set()
     time.sleep(0.3)
     return exporter(target)
-own_provider._exporter = slowly
+own_provider.otlp_exporter = slowly
 thread = threading.Thread(target=lambda: sandgauge_emitter.record_request(provider="p").started("parent"))
 thread.start()
 begun.wait()
