@@ -81,8 +81,9 @@ class GymEnvironment:
 def stock_gym(python: str = "3.13", *, lens: bool = True) -> GymEnvironment:
     """Return the environment of a Python version, built once; skip the test where that Python is not to be found."""
     interpreter = require(f"Python {python}", _interpreter(python), f"install it with `pyenv install {python}`")
-    pins = [_STOCK.read_bytes(), _RUNTIME.read_bytes(), str(interpreter).encode()]
-    with building(f"stock-gym-{python}-{fingerprint(pins)}") as folder:
+    # The checkout is part of it: an environment has one checkout in it, and the cache may be shared by several.
+    parts = [_STOCK.read_bytes(), _RUNTIME.read_bytes(), str(interpreter).encode(), str(REPOSITORY).encode()]
+    with building(f"stock-gym-{python}-{fingerprint(parts)}") as folder:
         complete = folder / ".complete"
         if not complete.exists():
             shutil.rmtree(folder, ignore_errors=True)
