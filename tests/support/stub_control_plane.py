@@ -8,13 +8,18 @@ from typing import Any
 from sandgauge_poller.config import Deployment
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock
 from sandgauge_poller.reading.opensandbox.provider import OpenSandboxProvider
-
 from support.http_stub import StubServer
 
 ID = "92627880-8da7-4694-9127-d746bd54391a"
 OTHER = "d47b9a31-68f9-4e21-9fa5-7b38047d525f"
 KEY = "k3y-of-the-control-plane"
-METRICS = {"cpu_count": 2, "cpu_used_pct": 12.5, "mem_total_mib": 2048, "mem_used_mib": 90.5, "timestamp": 1795000001000}
+METRICS = {
+    "cpu_count": 2,
+    "cpu_used_pct": 12.5,
+    "mem_total_mib": 2048,
+    "mem_used_mib": 90.5,
+    "timestamp": 1795000001000,
+}
 
 
 def sandbox(sandbox_id: str = ID) -> str:
