@@ -61,7 +61,7 @@ def _trees(below: dict[str, list[tuple[str, dict[str, Any]]]], parent: str) -> l
 
 def _exception(event: dict[str, Any]) -> tuple[str, str]:
     described = plain(event["attributes"])
-    return described["exception.type"], masked(described["exception.message"])
+    return described["exception.type"], masked(described.get("exception.message", ""))
 
 
 def _value(value: Any) -> Any:

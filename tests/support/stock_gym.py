@@ -19,8 +19,12 @@ PYTHONS = ("3.13", "3.12")
 
 _STOCK = REPOSITORY / "constraints" / "stock-gym.txt"
 _RUNTIME = REPOSITORY / "constraints" / "stock-gym-runtime.txt"
-# What the metadata of an editable install is made of, entry points included.
-_DISTRIBUTION = (REPOSITORY / "pyproject.toml", REPOSITORY / "schemas" / "sandgauge_schemas" / "version.py")
+# What an editable install copies: metadata with entry points, and the line that every interpreter runs.
+_DISTRIBUTION = (
+    REPOSITORY / "pyproject.toml",
+    REPOSITORY / "schemas" / "sandgauge_schemas" / "version.py",
+    REPOSITORY / "emitter" / "sandgauge.pth",
+)
 # Tasks and agents of Gym, 140 MB that nothing here runs.
 _UNUSED = (
     "benchmarks",

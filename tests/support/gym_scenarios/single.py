@@ -4,10 +4,10 @@ import asyncio
 from typing import Any
 
 from nemo_gym.sandbox.api import AsyncSandbox
-from nemo_gym.sandbox.providers import SandboxSpec
+from nemo_gym.sandbox.providers import SandboxSpec, create_provider, register_provider
 from nemo_gym.sandbox.providers.base import SandboxCreateError
 
-from support.gym_scenarios.fake_provider import SPEC, FakeProvider
+from support.gym_scenarios.fake_provider import NAME, SPEC, FakeProvider
 
 FULL = "full:1"
 
@@ -78,8 +78,9 @@ async def borrowed() -> dict[str, Any]:
 
 
 async def direct() -> dict[str, Any]:
-    """A caller that goes to the provider itself, past AsyncSandbox."""
-    provider = FakeProvider()
+    """A caller that has Gym make a provider, and goes to that itself, past AsyncSandbox."""
+    register_provider(NAME, FakeProvider, override=True)
+    provider = create_provider({NAME: {}})
     handle = await provider.create(SandboxSpec(image="ubuntu:22.04", resources={"memory_mib": 512}))
     await provider.close(handle)
     return {"sandbox_id": handle.sandbox_id}

@@ -1,0 +1,73 @@
+"""The inventory: one `gym.sandbox.request` for each wish, with what is known of its rollout at that moment."""
+
+import sys
+import time
+import uuid
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from opentelemetry.context import Context
+
+from sandgauge_emitter import inputs, spans, tracing
+from sandgauge_emitter.faults import FAULTS
+from sandgauge_schemas.records import JoinKeys, RequestRecord
+from sandgauge_schemas.resources import RESOURCE_KEYS
+
+_ROLLOUTS = "nemo_gym.rollout_correlation"
+
+
+class Record(Protocol):
+    """`record_request` of a provider, in a context."""
+
+    def __call__(self, resources: object, *, collection_id: object = None, service_name: object = None) -> JoinKeys:
+        """Record one request and return its keys."""
+
+
+def record_request(
+    provider: object,
+    context: Context,
+    resources: object,
+    *,
+    collection_id: object = None,
+    service_name: object = None,
+) -> JoinKeys:
+    """Record a request in the trace of the context and return its keys.
+
+    `resources` is Gym's `SandboxResources`, or a mapping of its fields.
+    """
+    keys = current_keys(provider, request_id=uuid.uuid4().hex)
+    record = RequestRecord(
+        keys=keys,
+        requested=inputs.requested(_declared(resources), complain),
+        collection_id=inputs.text(collection_id, "collection_id", complain),
+        service_name=inputs.text(service_name, "service_name", complain),
+    )
+    spans.emit_request(record, context, time.time_ns())
+    return keys
+
+
+def current_keys(provider: object, request_id: str | None = None) -> JoinKeys:
+    """Return the run, the current rollout, and the provider as Gym names it."""
+    return JoinKeys(
+        run_id=tracing.current_run_id(),
+        rollout_id=_current_rollout_id(),
+        request_id=request_id,
+        provider=inputs.text(getattr(provider, "name", type(provider).__name__), "provider", complain),
+    )
+
+
+def complain(complaint: str) -> None:
+    """Note a value that a span cannot hold."""
+    FAULTS.note(f"NeMo Gym: {complaint}")
+
+
+def _current_rollout_id() -> str | None:
+    # Where nobody has imported Gym's module nobody can have begun a rollout.
+    current = getattr(sys.modules.get(_ROLLOUTS), "current_rollout_id", None)
+    return None if current is None else inputs.text(current(), "rollout_id", complain)
+
+
+def _declared(resources: Any) -> Mapping[str, object]:
+    if isinstance(resources, Mapping):
+        return resources
+    return {key: getattr(resources, key, None) for key in RESOURCE_KEYS}
