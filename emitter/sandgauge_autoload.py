@@ -14,8 +14,10 @@ _SANDBOX = "nemo_gym.sandbox"
 
 
 def register() -> None:
-    """Have Gym instrumented as soon as it imports its sandboxes, if it ever does."""
-    sys.meta_path.insert(0, _Finder())
+    """Have Gym instrumented as soon as it imports its sandboxes, if it ever does. A second call changes nothing."""
+    # A virtual environment runs the line twice.
+    if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, _Finder())
 
 
 class _Finder:

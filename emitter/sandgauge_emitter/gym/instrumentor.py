@@ -103,8 +103,8 @@ def _asked_for() -> switches.Switches | None:
         return None
     if not asked.has_group:
         warn(
-            "Sandbox telemetry is off: NEMO_GYM_OTEL_SPAN_GROUPS, or telemetry.span_groups, names neither the group "
-            "sandbox nor all; write default,sandbox"
+            "Sandbox telemetry is off: the span group sandbox is not in NEMO_GYM_OTEL_SPAN_GROUPS "
+            "(telemetry.span_groups in Gym's configuration); write default,sandbox"
         )
         return None
     SETTINGS.set_defaults(asked.defaults)

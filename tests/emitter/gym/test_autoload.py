@@ -1,0 +1,92 @@
+"""The line that every interpreter of an environment runs: light, silent, and harmless to Gym."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from support.plain_provider import ON
+
+EMITTER = Path(__file__).parents[3] / "emitter"
+STAND_IN = Path(__file__).parent / "stand_in"
+LINE = (EMITTER / "sandgauge.pth").read_text().strip()
+STATE = "import sys; print('sandgauge_autoload' in sys.modules, 'sandgauge_emitter' in sys.modules)"
+WRAPPED = "import nemo_gym.sandbox as gym; print(type(vars(gym.AsyncSandbox)['start']).__name__)"
+
+
+def python(program, **environment):
+    kept = {name: text for name, text in os.environ.items() if not name.startswith(("OTEL_", "NEMO_", "SANDGAUGE_"))}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**kept, "PYTHONPATH": str(STAND_IN), **environment},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    return done.stdout.strip(), done.stderr.strip()
+
+
+@pytest.mark.parametrize("variable", ["NEMO_GYM_OTEL_ENABLED", "NEMO_LENS_ENABLED", "NEMO_GYM_CONFIG_DICT"])
+def test_an_interpreter_that_gym_might_run_in_waits_for_gym_and_loads_nothing(variable):
+    assert python(STATE, **{variable: "1"}) == ("True False", "")
+
+
+def test_any_other_interpreter_loads_nothing_at_all():
+    assert python(STATE) == ("False False", "")
+
+
+def test_gym_is_wrapped_as_it_is_imported_and_its_loader_is_its_own():
+    assert python(WRAPPED, **ON) == ("FunctionWrapper", "")
+    assert python("import nemo_gym.sandbox as g; print(g.__loader__.name, g.__spec__.name)", **ON) == (
+        "nemo_gym.sandbox nemo_gym.sandbox",
+        "",
+    )
+
+
+def test_gym_is_not_imported_for_it():
+    assert python("import sys; print([name for name in sys.modules if 'nemo' in name])", **ON) == ("[]", "")
+
+
+def test_gym_without_telemetry_is_left_alone():
+    assert python(WRAPPED, NEMO_GYM_OTEL_ENABLED="0") == ("function", "")
+
+
+BROKEN = """
+import sys
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name in {missing!r}:
+            raise {error}
+sys.meta_path.insert(0, Missing())
+"""
+
+
+@pytest.mark.parametrize("missing", ["wrapt", "opentelemetry.instrumentation", "sandgauge_emitter.gym"])
+def test_a_missing_package_is_one_line_with_its_cure(missing):
+    error = f"ModuleNotFoundError({missing!r}, name={missing!r})"
+    out, err = python(BROKEN.format(missing=(missing,), error=error) + WRAPPED, **ON)
+    assert out == "function"
+    (line,) = err.splitlines()
+    assert "pip install 'sandgauge[gym]'" in line
+
+
+@pytest.mark.parametrize("broken", ["sandgauge_emitter", "sandgauge_emitter.faults", "sandgauge_emitter.gym.switches"])
+def test_a_broken_emitter_breaks_no_import(broken):
+    out, err = python(BROKEN.format(missing=(broken,), error="RuntimeError('pa55')") + WRAPPED, **ON)
+    assert out == "function"
+    assert "pa55" not in err
+    assert len(err.splitlines()) <= 1
+
+
+@pytest.mark.parametrize("name", ["nemo_gym", "nemo_gym.sandbox.nothing", "nemo_gym_other"])
+def test_other_imports_are_none_of_its_business(name):
+    program = f"import importlib.util; found = importlib.util.find_spec({name!r}); print(found and found.name)"
+    assert python(program, **ON) == python(program)
+
+
+def test_the_line_is_one_statement_that_site_runs():
+    assert LINE.startswith("import ")
+    assert "\n" not in LINE

@@ -1,0 +1,246 @@
+"""The reading before deletion: what is asked, of whom, and what a deletion waits for."""
+
+import asyncio
+import logging
+import ssl
+import time
+
+import pytest
+from aiohttp import web
+
+from sandgauge_emitter.faults import FAULTS
+from sandgauge_emitter.gym import final_reading
+from support.certificate import make_certificate, server_context
+from support.http_stub import RawServer, StubServer
+from support.plain_provider import Handle, Provider, Spec
+
+ENDPOINT, TOKEN = final_reading.ENDPOINT_VARIABLE, final_reading.TOKEN_VARIABLE
+PATH = "/v1/sandboxes/fake-1/final-reading"
+
+
+@pytest.fixture
+async def poller(monkeypatch):
+    async with StubServer() as server:
+        server.say(PATH)
+        monkeypatch.setenv(ENDPOINT, server.url)
+        monkeypatch.setenv(TOKEN, "to=ken")
+        yield server
+
+
+async def started(gym, provider):
+    return await gym.api.AsyncSandbox(provider, Spec()).start()
+
+
+@pytest.mark.parametrize("status", [200, 202])
+async def test_the_poller_is_asked_before_the_provider_deletes(gym, poller, caplog, status):
+    provider = Provider()
+
+    async def answer(request):
+        assert request.method == "POST"
+        assert provider.closed == []
+        return web.Response(status=status)
+
+    poller.on(PATH, answer)
+    await (await started(gym, provider)).stop()
+    assert provider.closed == ["fake-1"]
+    (seen,) = poller.seen
+    assert (seen.path, seen.headers["Authorization"]) == (PATH, "Bearer to=ken")
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "path"),
+    [("http://{}", PATH), ("http://{}/", PATH), ("http://{}/poller/", f"/poller{PATH}"), ("http://a:b@{}", PATH)],
+)
+async def test_the_endpoint_is_a_base_url(gym, poller, monkeypatch, endpoint, path):
+    address = f"127.0.0.1:{poller.port}"
+    monkeypatch.setenv(ENDPOINT, endpoint.format(address))
+    poller.say(path)
+    await (await started(gym, Provider())).stop()
+    assert poller.paths == [path]
+    assert poller.seen[0].headers["Host"] == address
+
+
+async def test_an_id_stays_within_its_place_in_the_path(poller):
+    await final_reading.before_deletion("a/../b?c")
+    assert poller.paths == ["/v1/sandboxes/a%2F..%2Fb%3Fc/final-reading"]
+
+
+async def test_without_a_token_none_is_sent(gym, poller, monkeypatch):
+    monkeypatch.delenv(TOKEN)
+    await (await started(gym, Provider())).stop()
+    assert "Authorization" not in poller.seen[0].headers
+
+
+@pytest.mark.parametrize("status", [301, 401, 404, 500, 503])
+async def test_a_refusal_is_said_once_a_minute_and_the_deletion_goes_on(gym, poller, caplog, status):
+    async def answer(_request):
+        return web.Response(status=status, headers={"Location": poller.url})
+
+    poller.on(PATH, answer)
+    for _ in range(3):
+        provider = Provider()
+        await (await started(gym, provider)).stop()
+        assert provider.closed == ["fake-1"]
+    assert len(poller.seen) == 3, "nothing is followed"
+    (record,) = caplog.records
+    assert f"answered {status}" in record.getMessage()
+    assert record.levelno == logging.WARNING
+
+
+async def test_a_poller_that_is_down_costs_one_line(gym, monkeypatch, caplog, unused_tcp_port):
+    monkeypatch.setenv(ENDPOINT, f"http://127.0.0.1:{unused_tcp_port}")
+    provider = Provider()
+    await (await started(gym, provider)).stop()
+    assert provider.closed == ["fake-1"]
+    assert "final reading: ConnectionRefusedError" in caplog.text
+
+
+@pytest.mark.parametrize("answer", [b"", b"220 smtp.example ESMTP\r\n", b"HTTP/1.1 2\r\n", b"x" * 2**17])
+async def test_an_answer_that_is_none_costs_one_line(gym, monkeypatch, caplog, answer):
+    async with RawServer(answer) as server:
+        monkeypatch.setenv(ENDPOINT, server.url)
+        await (await started(gym, Provider())).stop()
+    (record,) = caplog.records
+    assert "final reading: ValueError" in record.getMessage()
+
+
+async def test_a_late_poller_is_waited_for_no_longer_than_the_bound_and_the_loop_runs_on(gym, monkeypatch, caplog):
+    monkeypatch.setattr(final_reading, "TIMEOUT_S", 0.3)
+    gaps, done = [], asyncio.Event()
+
+    async def tick():
+        last = time.monotonic()
+        while not done.is_set():
+            await asyncio.sleep(0.01)
+            gaps.append((now := time.monotonic()) - last)
+            last = now
+
+    ticking = asyncio.create_task(tick())
+    async with RawServer(then_hold=True) as server:
+        monkeypatch.setenv(ENDPOINT, server.url)
+        provider = Provider()
+        sandbox = await started(gym, provider)
+        before = time.monotonic()
+        await sandbox.stop()
+        waited = time.monotonic() - before
+    done.set()
+    await ticking
+    assert provider.closed == ["fake-1"]
+    assert 0.3 <= waited < 1
+    assert max(gaps) < 0.15
+    assert "TimeoutError" in caplog.text
+
+
+def test_the_bound_is_two_seconds():
+    assert final_reading.TIMEOUT_S == 2
+
+
+@pytest.mark.parametrize("endpoint", ["127.0.0.1:4319", "ftp://c", "http://", "http://c:port", "http://[::1"])
+async def test_an_endpoint_that_is_none_is_named_and_not_quoted(gym, monkeypatch, caplog, endpoint):
+    monkeypatch.setenv(ENDPOINT, endpoint)
+    provider = Provider()
+    await (await started(gym, provider)).stop()
+    assert provider.closed == ["fake-1"]
+    assert endpoint not in caplog.text
+    assert len(caplog.records) == 1
+
+
+async def test_a_token_that_no_header_can_hold_is_not_sent_and_not_printed(gym, poller, monkeypatch, caplog):
+    monkeypatch.setenv(TOKEN, "pa55\r\nX-Other: 1")
+    await (await started(gym, Provider())).stop()
+    assert not poller.seen
+    assert len(caplog.records) == 1
+    assert "pa55" not in caplog.text
+
+
+@pytest.mark.parametrize("trusted", [True, False])
+async def test_a_certificate_counts_only_if_the_machine_trusts_it(gym, monkeypatch, caplog, tmp_path, trusted):
+    certificate = make_certificate(tmp_path)
+    if trusted:
+        monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
+    monkeypatch.setattr(final_reading, "_tls", ssl.create_default_context)
+    server = StubServer()
+    server.say(PATH)
+    await server.start(tls=server_context(certificate))
+    monkeypatch.setenv(ENDPOINT, f"https://localhost:{server.port}")
+    provider = Provider()
+    await (await started(gym, provider)).stop()
+    await server.stop()
+    assert provider.closed == ["fake-1"]
+    assert server.paths == ([PATH] if trusted else [])
+    assert ("SSLCertVerificationError" in caplog.text) != trusted
+
+
+async def test_a_borrower_never_asks(gym, poller):
+    provider = Provider()
+    owner = await started(gym, provider)
+    borrower = gym.api.AsyncSandbox(provider)
+    borrower.handle = Handle(owner.handle.sandbox_id)
+    await borrower.stop()
+    assert not poller.seen
+    await owner.stop()
+    assert len(poller.seen) == 1
+
+
+async def test_a_deletion_that_failed_asks_again(gym, poller):
+    class Failing(Provider):
+        failures = 1
+
+        async def close(self, handle):
+            if self.failures:
+                self.failures -= 1
+                raise RuntimeError("not yet")
+            await super().close(handle)
+
+    sandbox = await started(gym, Failing())
+    with pytest.raises(RuntimeError, match="not yet"):
+        await sandbox.stop()
+    await sandbox.stop()
+    assert len(poller.seen) == 2
+
+
+async def test_a_provider_that_calls_the_class_it_inherits_from_asks_once(gym, poller):
+    class Derived(Provider):
+        async def close(self, handle):
+            await super().close(handle)
+
+    await (await started(gym, Provider())).stop()
+    await (await started(gym, Derived())).stop()
+    assert len(poller.seen) == 2
+
+
+async def test_a_cancelled_stop_is_cancelled(gym, monkeypatch):
+    async with RawServer(then_hold=True) as server:
+        monkeypatch.setenv(ENDPOINT, server.url)
+        sandbox = await started(gym, Provider())
+        stop = asyncio.create_task(sandbox.stop())
+        await server.connected.wait()
+        stop.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await stop
+
+
+async def test_without_an_endpoint_close_is_the_providers_own(gym, caplog):
+    provider = Provider()
+    await (await started(gym, provider)).stop()
+    assert provider.closed == ["fake-1"]
+    assert not caplog.records
+
+
+async def test_many_at_once_wait_together(gym, poller, caplog):
+    """They share neither threads nor a queue: two hundred last no longer than one."""
+
+    async def slowly(_request):
+        await asyncio.sleep(0.3)
+        return web.Response()
+
+    poller.on(PATH, slowly)
+    sandboxes = [await started(gym, Provider()) for _ in range(200)]
+    before = time.monotonic()
+    await asyncio.gather(*(sandbox.stop() for sandbox in sandboxes))
+    assert time.monotonic() - before < 2
+    assert len(poller.seen) == 200
+    assert not caplog.records
+    FAULTS.note("none so far")
+    assert "faults since the last such warning: 1" in caplog.text

@@ -1,0 +1,25 @@
+"""A certificate of loopback that nobody trusts unless told to."""
+
+import shutil
+import ssl
+import subprocess
+from pathlib import Path
+
+from support.real_parts import require
+
+
+def make_certificate(folder: Path) -> Path:
+    """Make `cert.pem` and `key.pem` for localhost in a folder; return the former."""
+    openssl = require("openssl", shutil.which("openssl"), "it makes the certificate (on Debian: apt install openssl)")
+    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
+    command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
+    subprocess.run([*command, *subject, *files], check=True, capture_output=True)
+    return folder / "cert.pem"
+
+
+def server_context(certificate: Path) -> ssl.SSLContext:
+    """Return what a server needs to speak TLS with the certificate."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_name("key.pem"))
+    return context
