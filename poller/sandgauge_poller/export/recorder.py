@@ -8,7 +8,7 @@ from sandgauge_poller.export import outbox, recording
 from sandgauge_poller.export.outbox import OutboxItem
 from sandgauge_poller.export.recording import PointSettings
 from sandgauge_poller.reading.clock import Clock
-from sandgauge_poller.reading.provider import AllocationReading, SampleReading
+from sandgauge_poller.reading.provider import AllocationReading, SampleReading, Usage
 from sandgauge_poller.reading.scope import HostTotals, Observation, decide_scopes, memory_limit_mib
 from sandgauge_poller.reading.trouble_log import TroubleLog
 from sandgauge_poller.self_metrics import SelfMetrics
@@ -51,8 +51,8 @@ class Recorder:
 
     async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int) -> None:
         """Record one reading: its span, its points, and what it adds to the sandbox's progress."""
-        if reading.usage is not None and sandbox.progress.end is None:
-            self._decide_scopes(sandbox, reading)
+        if reading.usage is not None:
+            self._decide_scopes(sandbox, reading, reading.usage)
         items = [recording.record_sample(sandbox, reading, missed)]
         points = recording.sample_points(sandbox, reading, self._settings)
         gauges = recording.gauge_item(points.points)
@@ -95,15 +95,14 @@ class Recorder:
         """Keep progress that no record carries."""
         await self._commit(sandbox, [])
 
-    def _decide_scopes(self, sandbox: Tracked, reading: SampleReading) -> None:
+    def _decide_scopes(self, sandbox: Tracked, reading: SampleReading, usage: Usage) -> None:
         """Say whose machine the reading describes, from its limit and from what its neighbours show."""
-        progress, usage = sandbox.progress, reading.usage
-        if usage is None:
-            return
+        progress = sandbox.progress
         progress.cpu_zeros = progress.cpu_zeros + 1 if usage.cpu_used_percentage == 0 else 0
         limit = memory_limit_mib(progress.allocation.components) if progress.allocation else None
         host = _host(progress.recorded_allocation)
-        self._host_totals.observe(sandbox.key, host, limit_mib=limit, total_mib=usage.memory_total_mib)
+        if progress.end is None:  # else it is no neighbour any more, and nobody would take it out again
+            self._host_totals.observe(sandbox.key, host, limit_mib=limit, total_mib=usage.memory_total_mib)
         observation = Observation(
             source=reading.source,
             memory_limit_mib=limit,

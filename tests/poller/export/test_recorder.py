@@ -20,13 +20,22 @@ from sandgauge_poller.tracking.fold import Lifecycle
 from sandgauge_poller.tracking.progress import End, dump_progress
 from sandgauge_poller.tracking.routing import RouteOutcome
 from sandgauge_poller.tracking.store import EventRow
-from sandgauge_schemas.names import EndReason, ResourceSource, SampleScope, ScopeEvidence, Signal
+from sandgauge_schemas.names import (
+    SPAN_GYM_SANDBOX_RESOURCE_SAMPLE,
+    SPAN_GYM_SANDBOX_RESOURCE_SUMMARY,
+    EndReason,
+    ResourceSource,
+    SampleScope,
+    ScopeEvidence,
+    Signal,
+)
 from sandgauge_schemas.placement import Identity
 from sandgauge_schemas.records import (
     Allocation,
     ComponentAllocation,
     JoinKeys,
     RequestRecord,
+    SampleRecord,
     Sidecar,
     StartRecord,
     SummaryRecord,
@@ -186,6 +195,32 @@ async def test_different_limits_under_one_total_on_one_docker_host_betray_the_no
         SampleScope.NODE,
         ScopeEvidence.SHARED_TOTAL,
     )
+
+
+async def test_the_only_reading_of_a_sandbox_that_ended_meanwhile_says_whose_machine_it_is(database, make_recorder):
+    sandbox, recorder = tracked(), make_recorder()
+    await recorder.allocation(sandbox, limited(128.0))
+    sandbox.progress.end = End(EndReason.STOPPED, T0 + 2 * SECOND)
+    await recorder.ended(sandbox)
+    await recorder.sample(sandbox, reading(), 0)
+    await recorder.summary(sandbox)
+    batch = database.read(lambda connection: outbox.take(connection, Signal.TRACES, max_bytes=2**20, max_rows=9))
+    spans = {span.name: span.attributes for span in spans_of_payloads(batch.payloads)}
+    sample = SampleRecord.from_attributes(spans[SPAN_GYM_SANDBOX_RESOURCE_SAMPLE])
+    assert (sample.memory_scope, sample.memory_scope_evidence) == (SampleScope.NODE, ScopeEvidence.TOTAL_EXCEEDS_LIMIT)
+    assert (sample.cpu_scope, sample.cpu_scope_evidence) == (SampleScope.NODE, ScopeEvidence.TOTAL_EXCEEDS_LIMIT)
+    summary = SummaryRecord.from_attributes(spans[SPAN_GYM_SANDBOX_RESOURCE_SUMMARY])
+    assert (summary.memory_scope, summary.cpu_scope) == (SampleScope.NODE, SampleScope.NODE)
+
+
+async def test_a_sandbox_that_has_ended_is_nobodys_neighbour(database, make_recorder):
+    recorder, ended, alive = make_recorder(), tracked(1), tracked(2)
+    await recorder.allocation(ended, limited(960.0))
+    await recorder.allocation(alive, limited(1100.0))
+    ended.progress.end = End(EndReason.STOPPED, T0 + 2 * SECOND)
+    await recorder.sample(ended, reading(), 0)
+    await recorder.sample(alive, reading(), 0)
+    assert alive.progress.memory.scope is SampleScope.SANDBOX
 
 
 async def test_a_full_outbox_drops_points_first_and_says_so(database, make_recorder, caplog):
