@@ -56,32 +56,48 @@ async def read_body(content: StreamReader, encoding: str, limit: int) -> bytes:
             decompressor = zlib.decompressobj(_GZIP)
         case _:
             raise UnsupportedEncodingError("send gzip or no Content-Encoding")
-    body = bytearray()
+    body = _Body(limit)
     try:
         async with asyncio.timeout(READ_TIMEOUT_S):
             async for chunk in content.iter_any():
                 if decompressor is None:
-                    body += chunk
+                    body.add(chunk)
                 else:
-                    _decompress(decompressor, chunk, body, limit)
-                if len(body) > limit:
-                    raise BodyTooLargeError(f"the body is over {limit} bytes, decompressed")
+                    _decompress(decompressor, chunk, body)
     except TimeoutError as error:
         raise UnfinishedBodyError("the body came too slowly") from error
     except ConnectionError as error:
         raise UnfinishedBodyError("the sender left before the end of the body") from error
     if decompressor is not None and (not decompressor.eof or decompressor.unused_data):
         raise DamagedBodyError("the body is not one whole gzip stream")
-    return bytes(body)
+    return body.joined()
 
 
-def _decompress(decompressor: "zlib._Decompress", chunk: bytes, body: bytearray, limit: int) -> None:
+class _Body:
+    """Pieces of a body, refused once they are more than the limit: one that is too large is never put together."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._size = 0
+        self._pieces: list[bytes] = []
+
+    def add(self, piece: bytes) -> None:
+        self._size += len(piece)
+        if self._size > self._limit:
+            raise BodyTooLargeError(f"the body is over {self._limit} bytes, decompressed")
+        self._pieces.append(piece)
+
+    def joined(self) -> bytes:
+        return b"".join(self._pieces)
+
+
+def _decompress(decompressor: "zlib._Decompress", chunk: bytes, body: _Body) -> None:
     if decompressor.eof:
         # What follows the end of the stream would be kept by the decompressor, without bound.
         raise DamagedBodyError("the body goes on after its gzip stream")
     try:
-        while chunk and len(body) <= limit:
-            body += decompressor.decompress(chunk, _SLICE)
+        while chunk:
+            body.add(decompressor.decompress(chunk, _SLICE))
             chunk = decompressor.unconsumed_tail
     except zlib.error as error:
         raise DamagedBodyError("the body is not a gzip stream") from error
