@@ -64,6 +64,7 @@ class Poller:
             stack.push_async_callback(asyncio.to_thread, provider.shutdown, timeout_millis=_CLOSE_S * 1000)
             metrics = SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__))
             delivery = self._delivery(database, metrics)
+            delivery.start()
             stack.push_async_callback(_flush, delivery)
             providers = await stack.enter_async_context(self._providers())
             active = ActiveSet(self._routing(), self._config.tracking.max_sandboxes)
@@ -73,24 +74,26 @@ class Poller:
             metrics.observe(Observation(active, context, database, self._clock.now_ns))
             reading = ReadingLoop(context, active)
             stack.push_async_callback(reading.stop)
-            delivery.start()
             restored = await tracker.restore()
             background = [asyncio.create_task(reading.run()), asyncio.create_task(self._maintain(tracker, context))]
             stack.push_async_callback(_cancel, background)
-            await self._listen(stack, tracker, metrics)
+            await self._listen(stack, tracker, reading, metrics)
             logger.info("ready: %d deployments, %d sandboxes restored", len(providers), restored)
             if not providers:
                 logger.warning("no deployment is configured: spans are taken in, and no sandbox is read")
             await _until(stop, background)
             logger.info("stopping")
 
-    async def _listen(self, stack: AsyncExitStack, tracker: Tracker, metrics: SelfMetrics) -> None:
+    async def _listen(
+        self, stack: AsyncExitStack, tracker: Tracker, reading: ReadingLoop, metrics: SelfMetrics
+    ) -> None:
         status = StatusServer(self._config.status.endpoint, lambda: dict(self._ready))
         stack.push_async_callback(status.stop)
-        logger.info("status on http://%s:%d", *await status.start())
-        ingest = IngestServer(_ingest_settings(self._config.ingest), tracker.commit, metrics, self._clock.now_ns)
+        logger.info("status on http://%s:%d", *await _start("status.endpoint", status))
+        settings = _ingest_settings(self._config.ingest)
+        ingest = IngestServer(settings, tracker.commit, reading.final_reading, metrics, self._clock.now_ns)
         stack.push_async_callback(ingest.stop)
-        logger.info("spans on http://%s:%d/v1/traces", *await ingest.start())
+        logger.info("spans on http://%s:%d/v1/traces", *await _start("ingest.endpoint", ingest))
         self._ready["ingest"] = True
 
     def _delivery(self, database: Database, metrics: SelfMetrics) -> Delivery:
@@ -189,6 +192,14 @@ class Poller:
                 await tracker.prune(before_ns, _MEMORY_ROWS)
             except sqlite3.Error:
                 logger.exception("the store could not be tidied up; it is tried again in %g s", _MAINTENANCE_S)
+
+
+async def _start(key: str, server: StatusServer | IngestServer) -> tuple[str, int]:
+    """Have a server listen, and return its address; raises OSError with the key that says where, and the cure."""
+    try:
+        return await server.start()
+    except OSError as error:
+        raise OSError(f"{key}: {error.strerror or error}; stop what listens there, or name another address") from error
 
 
 def _ingest_settings(ingest: Ingest) -> IngestSettings:

@@ -1,6 +1,8 @@
 """The command line as a user meets it: exit codes, and messages that say what to do."""
 
 import json
+import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -9,6 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from sandgauge_poller.cli import cli
+from sandgauge_poller.tracking.database import Database
 
 CONFIGS = Path(__file__).parents[1] / "fixtures" / "config"
 BAD = sorted(CONFIGS.glob("bad_*.yaml"))
@@ -73,14 +76,40 @@ def test_help_lists_the_commands(tmp_path):
     assert all(command in answer.stdout for command in ("run", "check", "demo"))
 
 
-def test_a_taken_port_and_a_locked_folder_are_said_in_one_line(tmp_path):
+def test_a_damaged_store_is_said_in_one_line(tmp_path):
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "sandgauge.db").write_text("this is no database" * 100)
-    (tmp_path / "sandgauge.yaml").write_text("state: {directory: state}\ningest: {endpoint: '127.0.0.1:0'}\n")
-    answer = sandgauge("run", cwd=tmp_path)
+    last = last_words(tmp_path, "state: {directory: state}\n")
+    assert "sandgauge.db: damaged" in last
+    assert "move it away" in last
+
+
+def test_a_folder_in_use_is_said_in_one_line(tmp_path):
+    database = Database(tmp_path / "state")
+    last = last_words(tmp_path, "state: {directory: state}\n")
+    assert database.close(5)
+    assert f"process id {os.getpid()} is using this folder" in last
+    assert "state.directory" in last
+
+
+@pytest.mark.parametrize("key", ["ingest.endpoint", "status.endpoint"])
+def test_a_taken_port_is_said_in_one_line_with_its_key_and_the_cure(tmp_path, key):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        addresses = {"ingest.endpoint": "127.0.0.1:0", "status.endpoint": "127.0.0.1:0"}
+        addresses[key] = f"127.0.0.1:{taken.getsockname()[1]}"
+        sections = [f"{name.partition('.')[0]}: {{endpoint: '{address}'}}" for name, address in addresses.items()]
+        last = last_words(tmp_path, "\n".join(sections))
+    assert last.startswith(f"Error: {key}: ")
+    assert last.endswith("; stop what listens there, or name another address")
+
+
+def last_words(directory, configuration):
+    """Return the last line of a poller that cannot start."""
+    (directory / "sandgauge.yaml").write_text(configuration)
+    answer = sandgauge("run", cwd=directory)
     assert answer.returncode == 1
-    assert "sandgauge.db: damaged" in answer.stderr.splitlines()[-1]
     assert "Traceback" not in answer.stderr
+    return answer.stderr.splitlines()[-1]
 
 
 def test_without_its_extra_it_says_what_to_install():

@@ -4,6 +4,7 @@ Checks over several keys stand with the last of them, since pydantic checks fiel
 vanish because an unrelated key is wrong.
 """
 
+import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
@@ -33,6 +34,7 @@ from sandgauge_poller.config.values import (
     HostRule,
     Listen,
     Name,
+    OptionalAuthority,
     OptionalFile,
     PositiveDuration,
     ProxyUse,
@@ -76,11 +78,25 @@ class ServerTls(Section):
             raise InvalidValueError("and cert_file come as a pair", "name both files, or neither")
         return key_file
 
+    @model_validator(mode="after")
+    def _fit_together(self) -> "ServerTls":
+        if self.cert_file is not None:
+            try:
+                # Without a password the library would ask the terminal for that of an encrypted key.
+                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.cert_file, self.key_file, password="")
+            except OSError:
+                raise InvalidValueError(
+                    "and cert_file are no certificate with its own, unencrypted key",
+                    "name two files in PEM form that belong together",
+                    below=("key_file",),
+                ) from None
+        return self
+
 
 class ClientTls(Section):
     """How the certificate of a called server is checked; without a file by the system's authorities."""
 
-    ca_file: OptionalFile = None
+    ca_file: OptionalAuthority = None
     insecure_skip_verify: bool = False
 
 

@@ -2,6 +2,7 @@
 
 import os
 import re
+import ssl
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -91,6 +92,18 @@ def _file(text: str) -> Path | None:
     return path
 
 
+def _authority(text: str) -> Path | None:
+    path = _file(text)
+    if path is not None:
+        try:
+            ssl.create_default_context(cafile=path)
+        except OSError:
+            raise InvalidValueError(
+                "names a file without a certificate", "name one that holds certificates in PEM form"
+            ) from None
+    return path
+
+
 def _not_built(entries: tuple[Any, ...]) -> tuple[Any, ...]:
     if entries:
         raise InvalidValueError("is not available in this version", "write `usage: []`, or leave it out")
@@ -117,6 +130,7 @@ Secret = Annotated[SecretStr, AfterValidator(_sendable)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
 Folder = Annotated[Path, _from_text(_path)]
 OptionalFile = Annotated[Path | None, _from_text(_file)]
+OptionalAuthority = Annotated[Path | None, _from_text(_authority)]
 ServerProxy = Annotated[ProxyUse, BeforeValidator(_proxy_use)]
 ExecdSwitch = Annotated[bool, AfterValidator(_execd_on)]
 UsageSources = Annotated[tuple[Any, ...], AfterValidator(_not_built)]

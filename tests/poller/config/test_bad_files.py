@@ -92,6 +92,17 @@ def test_tls_files_come_as_a_pair_and_exist(tmp_path: Path) -> None:
     assert errors_of(tmp_path, f"{alone}    key_file: {tmp_path}\n") == [(4, "ingest.tls.key_file")]
 
 
+def test_tls_files_hold_what_they_should(tmp_path: Path) -> None:
+    no_pem = tmp_path / "no.pem"
+    no_pem.write_text("x")
+    pair = f"ingest:\n  tls:\n    cert_file: {no_pem}\n    key_file: {no_pem}\n"
+    assert errors_of(tmp_path, pair) == [(4, "ingest.tls.key_file")]
+    export = f"export:\n  tls:\n    ca_file: {no_pem}\n"
+    assert errors_of(tmp_path, export) == [(3, "export.tls.ca_file")]
+    deployment = f"deployments:\n  - name: a\n    endpoint: https://a\n    tls:\n      ca_file: {no_pem}\n"
+    assert errors_of(tmp_path, deployment) == [(5, "deployments[0].tls.ca_file")]
+
+
 @pytest.mark.parametrize("scalar", ['"\\uD800"', "[a]", "{a: b}", "", '"a\\0b"', '"\\U0010FFFF"'])
 def test_odd_values_are_faults_of_their_key(tmp_path: Path, scalar: str) -> None:
     assert errors_of(tmp_path, f"logs:\n  level: {scalar}\n") == [(2, "logs.level")]
