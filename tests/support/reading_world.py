@@ -123,6 +123,7 @@ class Entry:
     kind: str
     sandbox_id: str
     detail: Any = None
+    is_final: bool = False
 
 
 class FakeSink:
@@ -139,9 +140,9 @@ class FakeSink:
     async def allocation(self, sandbox: Tracked, reading: AllocationReading) -> None:
         await self._take("allocation", sandbox, reading.error_type)
 
-    async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int) -> None:
-        recording.record_sample(sandbox, reading, missed)
-        await self._take("sample", sandbox, (reading.error_type, missed))
+    async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int, *, is_final: bool) -> None:
+        recording.record_sample(sandbox, reading, missed, is_final=is_final)
+        await self._take("sample", sandbox, (reading.error_type, missed), is_final=is_final)
 
     async def ended(self, sandbox: Tracked) -> None:
         assert sandbox.progress.end is not None
@@ -167,12 +168,12 @@ class FakeSink:
     async def changed(self, sandbox: Tracked) -> None:
         await self._take("changed", sandbox, None)
 
-    async def _take(self, kind: str, sandbox: Tracked, detail: Any) -> None:
+    async def _take(self, kind: str, sandbox: Tracked, detail: Any, *, is_final: bool = False) -> None:
         await asyncio.sleep(0)
         if self.failures[kind] > 0:
             self.failures[kind] -= 1
             raise OSError("database or disk is full")
-        self.entries.append(Entry(_elapsed(), kind, sandbox.key.sandbox_id, detail))
+        self.entries.append(Entry(_elapsed(), kind, sandbox.key.sandbox_id, detail, is_final))
 
 
 class FakeMetrics:
@@ -236,12 +237,19 @@ class World:
         self.apply(StartEvent(**self._span(trace_id), parent_span_id=parent, record=record))
         return self.tracked(sandbox_id)
 
-    def stop(self, sandbox_id: str = "s-1", *, began: float | None = None, ended: float | None = None) -> None:
+    def stop(
+        self,
+        sandbox_id: str = "s-1",
+        *,
+        began: float | None = None,
+        ended: float | None = None,
+        failed: bool = False,
+    ) -> None:
         """Let a stop span come in; it began and ended just now unless told otherwise."""
         span = self._span(TRACE)
         span["start_ns"] = at(_elapsed() if began is None else began)
         span["end_ns"] = at(_elapsed() if ended is None else ended)
-        self.apply(StopEvent(**span, keys=JoinKeys(sandbox_id=sandbox_id, provider="opensandbox")))
+        self.apply(StopEvent(**span, keys=JoinKeys(sandbox_id=sandbox_id, provider="opensandbox"), failed=failed))
 
     def end_rollout(self, rollout_id: str = "7-0", trace_id: bytes = TRACE) -> None:
         """Let the rollout span of a trace come in."""

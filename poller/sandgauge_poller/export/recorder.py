@@ -49,11 +49,11 @@ class Recorder:
         if item is not None:
             await self._commit(sandbox, [item])
 
-    async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int) -> None:
+    async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int, *, is_final: bool) -> None:
         """Record one reading: its span, its points, and what it adds to the sandbox's progress."""
         if reading.usage is not None:
             self._decide_scopes(sandbox, reading, reading.usage)
-        items = [recording.record_sample(sandbox, reading, missed)]
+        items = [recording.record_sample(sandbox, reading, missed, is_final=is_final)]
         points = recording.sample_points(sandbox, reading, self._settings)
         gauges = recording.gauge_item(points.points)
         if gauges is not None:

@@ -89,12 +89,12 @@ def record_allocation(sandbox: Tracked, reading: AllocationReading) -> OutboxIte
     )
 
 
-def record_sample(sandbox: Tracked, reading: SampleReading, missed: int) -> OutboxItem:
+def record_sample(sandbox: Tracked, reading: SampleReading, missed: int, *, is_final: bool) -> OutboxItem:
     """Return the reading's span, and count it; its scopes are those decided in the progress."""
     progress = sandbox.progress
     progress.missed += missed
     status = ReadingStatus(source=reading.source, error_type=reading.error_type)
-    record = SampleRecord(keys=sandbox.keys, status=status)
+    record = SampleRecord(keys=sandbox.keys, status=status, final=is_final or None)
     usage = reading.usage
     if usage is None:
         progress.failed_in_a_row_ns = [*progress.failed_in_a_row_ns, reading.window.start_ns][-MOST_FAILED_KEPT:]

@@ -1,10 +1,9 @@
-"""OTLP/HTTP in: `POST /v1/traces`, answered only after the events are committed.
+"""The ingest port: OTLP/HTTP in at `POST /v1/traces`, answered only after the events are committed.
 
 The Collector retries 429, 502, 503 and 504 and drops the data at any other error, so whatever is not the sender's
 own fault is a 503.
 """
 
-import hmac
 import json
 import logging
 import ssl
@@ -15,34 +14,26 @@ from dataclasses import dataclass
 from http import HTTPStatus
 
 from aiohttp import hdrs, web
-from google.rpc.status_pb2 import Status  # type: ignore[import-untyped]  # generated code without stubs
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
+from sandgauge_poller.ingest.bearer_token import BearerToken
 from sandgauge_poller.ingest.body import BodyError, read_body
 from sandgauge_poller.ingest.events import LifecycleEvent
+from sandgauge_poller.ingest.final_reading import FINAL_READING_PATH, FinalReadingHandler, TakeFinalReading
 from sandgauge_poller.ingest.lifecycle import Interpreted, SpanReason, interpret
 from sandgauge_poller.ingest.otlp_json import decode_json
 from sandgauge_poller.ingest.otlp_protobuf import decode_protobuf
+from sandgauge_poller.ingest.refusal import JSON, PROTOBUF, refusal, unauthorized
 from sandgauge_poller.ingest.spans import Decoded, UndecodableError
 from sandgauge_poller.self_metrics import SelfMetrics
 from sandgauge_schemas.names import ConflictKind, SpanOutcome
 
 logger = logging.getLogger(__name__)
 
-PROTOBUF = "application/x-protobuf"
-JSON = "application/json"
 _DECODERS: dict[str, Callable[[bytes], Decoded]] = {PROTOBUF: decode_protobuf, JSON: decode_json}
 
-RETRY_AFTER_S = 1
-"""What an overloaded or failing poller asks its sender to wait."""
-
 MOST_REQUESTS_AT_ONCE = 64
-"""Requests in work; with the body limit it bounds the memory that senders can take."""
-
-_REFUSAL_HEADERS = {
-    HTTPStatus.SERVICE_UNAVAILABLE: {hdrs.RETRY_AFTER: str(RETRY_AFTER_S)},
-    HTTPStatus.UNAUTHORIZED: {hdrs.WWW_AUTHENTICATE: "Bearer"},
-}
+"""Requests with spans in work; with the body limit it bounds the memory that senders can take."""
 
 CommitEvents = Callable[[Sequence[LifecycleEvent]], Awaitable[Sequence[SpanOutcome]]]
 """Commit events and say of each, in their order: accepted, repeated, or rejected because the capacity is reached."""
@@ -60,12 +51,13 @@ class IngestSettings:
 
 
 class IngestServer:
-    """The ingest port; a request is answered once `commit` has returned."""
+    """The ingest port; spans are answered once `commit` has returned, a reading before deletion once it is done."""
 
     def __init__(
         self,
         settings: IngestSettings,
         commit: CommitEvents,
+        final_reading: TakeFinalReading,
         metrics: SelfMetrics,
         now_ns: Callable[[], int] = time.time_ns,
     ) -> None:
@@ -74,8 +66,10 @@ class IngestServer:
         self._metrics = metrics
         self._now_ns = now_ns
         self._in_work = 0
+        self._token = BearerToken(settings.bearer_token)
         application = web.Application(middlewares=[_answer_faults_with_503])
         application.router.add_post("/v1/traces", self._traces)
+        application.router.add_post(FINAL_READING_PATH, FinalReadingHandler(self._token, final_reading).handle)
         # The body is decompressed here, under its limit, and not by the server.
         self._runner = web.AppRunner(application, access_log=None, auto_decompress=False, shutdown_timeout=1.0)
 
@@ -94,11 +88,11 @@ class IngestServer:
     async def _traces(self, request: web.Request) -> web.Response:
         content_type = request.content_type
         if content_type not in _DECODERS:
-            return _refusal(JSON, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send {PROTOBUF} or {JSON}")
-        if not self._is_authorized(request.headers.get(hdrs.AUTHORIZATION, "")):
-            return _refusal(content_type, HTTPStatus.UNAUTHORIZED, "a bearer token is wanted")
+            return refusal(JSON, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"send {PROTOBUF} or {JSON}")
+        if not self._token.is_shown_by(request):
+            return unauthorized(content_type)
         if self._in_work >= MOST_REQUESTS_AT_ONCE:
-            return _refusal(content_type, HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once")
+            return refusal(content_type, HTTPStatus.SERVICE_UNAVAILABLE, "too many requests at once")
         self._in_work += 1
         try:
             return await self._take(request, content_type)
@@ -111,10 +105,10 @@ class IngestServer:
             body = await read_body(request.content, encoding, self._settings.max_body_size)
             decoded = _DECODERS[content_type](body)
         except BodyError as error:
-            return _refusal(content_type, error.status, str(error))
+            return refusal(content_type, error.status, str(error))
         except UndecodableError as error:
             self._metrics.spans(SpanOutcome.REJECTED, "undecodable", 1)
-            return _refusal(content_type, HTTPStatus.BAD_REQUEST, str(error))
+            return refusal(content_type, HTTPStatus.BAD_REQUEST, str(error))
         return await self._commit_spans(decoded, content_type)
 
     async def _commit_spans(self, decoded: Decoded, content_type: str) -> web.Response:
@@ -135,12 +129,6 @@ class IngestServer:
                 self._metrics.conflict(ConflictKind.ATTRIBUTE)
         return _acknowledgement(content_type, _rejections(meanings))
 
-    def _is_authorized(self, header: str) -> bool:
-        token = self._settings.bearer_token
-        scheme, _, credentials = header.partition(" ")
-        given = credentials.strip().encode("utf-8", "surrogateescape")
-        return not token or (scheme.lower() == "bearer" and hmac.compare_digest(given, token.encode()))
-
 
 @web.middleware
 async def _answer_faults_with_503(
@@ -151,8 +139,8 @@ async def _answer_faults_with_503(
     except web.HTTPException:
         raise
     except Exception:
-        logger.exception("a trace request could not be taken; its sender is asked to send it again")
-        return _refusal(request.content_type, HTTPStatus.SERVICE_UNAVAILABLE, "the poller could not take it just now")
+        logger.exception("a request could not be taken; its sender is asked to send it again")
+        return refusal(request.content_type, HTTPStatus.SERVICE_UNAVAILABLE, "the poller could not take it just now")
 
 
 def _rejections(meanings: Sequence[Interpreted]) -> Counter[SpanReason]:
@@ -173,12 +161,3 @@ def _acknowledgement(content_type: str, rejected: Counter[SpanReason]) -> web.Re
         # 64-bit numbers are text in protobuf's JSON.
         fields = {"partialSuccess": {"rejectedSpans": str(count), "errorMessage": message}}
     return web.Response(body=json.dumps(fields).encode(), content_type=JSON)
-
-
-def _refusal(content_type: str, status: HTTPStatus, message: str) -> web.Response:
-    headers = _REFUSAL_HEADERS.get(status, {})
-    if content_type == PROTOBUF:
-        body, answer_type = Status(message=message).SerializeToString(), PROTOBUF
-    else:
-        body, answer_type = json.dumps({"message": message}).encode(), JSON
-    return web.Response(status=status, body=body, content_type=answer_type, headers=headers)

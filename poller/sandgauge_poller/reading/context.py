@@ -1,10 +1,12 @@
 """What the parts of the reading loop share: settings, clock, providers and where records go."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from sandgauge_poller.ingest.final_reading import FinalReading
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.provider import AllocationReading, Provider, SampleReading
 from sandgauge_poller.reading.schedule import Load, Pacer, Schedule
@@ -38,8 +40,8 @@ class RecordSink(Protocol):
     async def allocation(self, sandbox: Tracked, reading: AllocationReading) -> None:
         """Record an allocation if it changed."""
 
-    async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int) -> None:
-        """Record one reading, and how many due readings it leaves missed."""
+    async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int, *, is_final: bool) -> None:
+        """Record one reading, how many due readings it leaves missed, and whether it is the one before deletion."""
 
     async def ended(self, sandbox: Tracked) -> None:
         """Close the sandbox's series and keep its end."""
@@ -63,6 +65,10 @@ class Pace:
     """When the control plane was last asked and still had it, ns since the epoch."""
     is_reading: bool = False
     """Whether a reading is on its way."""
+    final: asyncio.Future[FinalReading] | None = None
+    """Set once the sandbox is about to be deleted, and done with its last reading: no other is planned meanwhile."""
+    resumed_ns: int = 0
+    """When it was read on since it was not deleted after all, ns since the epoch."""
 
 
 @dataclass(slots=True, kw_only=True)

@@ -27,7 +27,7 @@ _KEPT = frozenset({EndReason.FAILED, EndReason.TERMINATED})
 """Ends after which the control plane keeps the record for a while."""
 
 _ALIVE = frozenset({Standing.ALIVE, Standing.PAUSED})
-_WHILE_ALIVE = (Task.ALLOCATION, Task.SAMPLE, Task.STATUS, Task.LEAK_CHECK)
+_WHILE_ALIVE = (Task.ALLOCATION, Task.SAMPLE, Task.RESUME, Task.STATUS, Task.LEAK_CHECK)
 
 _STILL_THERE = frozenset({SandboxState.RUNNING, SandboxState.PAUSED, SandboxState.PENDING})
 
@@ -214,7 +214,7 @@ class Endings:
         context, progress, pace = self._context, sandbox.progress, self._context.pace(sandbox)
         doomed_ns, interval = self.doomed_from_ns(sandbox), context.interval(sandbox)
         missed = progress.missed - taken_back(
-            progress.failed_in_a_row_ns, progress.last_reading_ns, doomed_ns, interval
+            progress.failed_in_a_row_ns, progress.last_reading_ns, doomed_ns, interval, resumed_ns=pace.resumed_ns
         )
         if pace.failures > 0 and pace.last_due is not None:
             doomed = context.clock.monotonic() - (context.clock.now_ns() - doomed_ns) / 1e9

@@ -4,6 +4,8 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from sandgauge_poller.ingest.final_reading import FinalReading
+from sandgauge_poller.reading.before_deletion import BeforeDeletion
 from sandgauge_poller.reading.context import ReadingContext
 from sandgauge_poller.reading.endings import Endings
 from sandgauge_poller.reading.sampling import Sampling
@@ -21,7 +23,7 @@ _AFTER_FAULT_S = 10.0
 
 _Handler = Callable[[Tracked, Due], Awaitable[None]]
 
-_WHILE_ALIVE = frozenset({Task.ALLOCATION, Task.SAMPLE, Task.STATUS, Task.LEAK_CHECK})
+_WHILE_ALIVE = frozenset({Task.ALLOCATION, Task.SAMPLE, Task.RESUME, Task.STATUS, Task.LEAK_CHECK})
 
 
 class ReadingLoop:
@@ -32,12 +34,14 @@ class ReadingLoop:
         self._active = active
         self._endings = Endings(context)
         self._sampling = Sampling(context, self._endings)
+        self._before_deletion = BeforeDeletion(context, self._endings)
         self._wake = asyncio.Event()
         self._running: dict[tuple[SandboxKey, Task], asyncio.Task[None]] = {}
         self._handlers: dict[Task, _Handler] = {
             Task.STOP: self._stop,
             Task.ALLOCATION: self._sampling.read_allocation,
             Task.SAMPLE: self._sampling.read_sample,
+            Task.RESUME: self._before_deletion.check,
             Task.STATUS: self._endings.check_status,
             Task.LEAK_CHECK: self._endings.check_leak,
             Task.CONFIRM_END: self._confirm_end,
@@ -66,6 +70,22 @@ class ReadingLoop:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
+    async def final_reading(self, sandbox_id: str) -> FinalReading:
+        """Read a sandbox that is about to be deleted once more; return once the record is committed.
+
+        Where several deployments have that id, it is done in each: the ones that live on are read on later.
+        """
+        now = self._context.clock.monotonic()
+        asked = []
+        for sandbox in filter(self._before_deletion.is_readable, self._active.with_id(sandbox_id)):
+            asked.append(self._before_deletion.hold(sandbox))
+            self._start(Due(sandbox.key, Task.SAMPLE, now))
+        if not asked:
+            return FinalReading.NOT_READ
+        done, _ = await asyncio.wait(asked)  # which cancels nothing when the asker has waited long enough
+        outcomes = {reading.result() for reading in done}
+        return FinalReading.RECORDED if FinalReading.RECORDED in outcomes else FinalReading.NOT_READ
+
     def on_change(self, change: Change) -> None:
         """Take up a change of the active set; returns at once."""
         sandbox = change.sandbox
@@ -74,6 +94,8 @@ class ReadingLoop:
                 self._take_up(sandbox)
             case ChangeKind.STOPPED:
                 self._plan_stop(sandbox)
+            case ChangeKind.STOP_FAILED:
+                self._before_deletion.stop_failed(sandbox)
             case ChangeKind.KEYS_LEARNT:
                 self._keys_learnt(sandbox)
             case ChangeKind.CONFLICTED:

@@ -9,13 +9,18 @@ def skipped(last_due: float | None, due: float, interval: float) -> int:
     return 0 if last_due is None else max(0, round((due - last_due) / interval) - 1)
 
 
-def taken_back(failed_ns: Iterable[int], last_good_ns: int | None, doomed_ns: int, interval: float) -> int:
+def taken_back(
+    failed_ns: Iterable[int], last_good_ns: int | None, doomed_ns: int, interval: float, *, resumed_ns: int = 0
+) -> int:
     """Return how many of the readings that failures in a row left missed were due when the sandbox was ending.
 
-    `failed_ns`: when each began, since the good one at `last_good_ns`; those that were put off before each count too.
+    `failed_ns`: when each began, since the good one at `last_good_ns`; those that were put off before each count too,
+    but nothing was due before `resumed_ns`, when the readings began anew.
     """
     count, before_ns, interval_ns = 0, last_good_ns, interval * 1e9
     for began_ns in failed_ns:
+        if before_ns is not None and before_ns < resumed_ns <= began_ns:
+            before_ns = None
         missed = 1 if before_ns is None else max(1, round((began_ns - before_ns) / interval_ns))
         count += max(0, min(missed, math.floor((began_ns - doomed_ns) / interval_ns) + 1))
         before_ns = began_ns

@@ -3,7 +3,8 @@
 import math
 import random
 
-from sandgauge_poller.reading.context import ReadingContext
+from sandgauge_poller.ingest.final_reading import FinalReading
+from sandgauge_poller.reading.context import Pace, ReadingContext
 from sandgauge_poller.reading.endings import Endings
 from sandgauge_poller.reading.missed import skipped
 from sandgauge_poller.reading.provider import SampleReading
@@ -32,6 +33,7 @@ class Sampling:
         settings = context.settings
         now = context.clock.monotonic()
         context.join(sandbox)
+        context.pace(sandbox).final = None
         at = context.first_reads[sandbox.deployment or ""].claim(now)
         jitter = random.random() * settings.collection_jitter  # noqa: S311  # spreads load, guards no secret
         context.schedule.put(sandbox.key, Task.ALLOCATION, at)
@@ -68,35 +70,34 @@ class Sampling:
                 self._endings.ask_status(sandbox)
 
     async def read_sample(self, sandbox: Tracked, due: Due) -> None:
-        """Read the sandbox's daemon once, record what came of it, and plan the next reading on its own phase."""
+        """Read the sandbox's daemon once, record what came of it, and plan the next reading on its own phase.
+
+        The reading before deletion is one that began after it was asked for, or a good one that was on its way then:
+        it ends later too, and a sandbox is never read twice at one time.
+        """
         context, pace = self._context, self._context.pace(sandbox)
         context.metrics.lateness(sandbox.deployment or "", max(0.0, context.clock.monotonic() - due.at))
+        asked = pace.final
         pace.is_reading = True
         try:
             reading = await self._read(sandbox)
         finally:
             pace.is_reading = False
-        if reading is None:
-            self._endings.plan_after_end(sandbox)
-            return
-        context.metrics.read(sandbox.deployment or "", ReadKind.SAMPLE, reading.error_type, reading.window)
-        if sandbox.progress.end is not None:
-            await self._record_last(sandbox, sandbox.progress.end, reading)
-            return
-        interval = context.interval(sandbox)
-        missed = skipped(pace.last_due, due.at, interval) + (reading.error_type is not None)
-        pace.last_due = due.at
-        await context.sink.sample(sandbox, reading, missed)
-        if context.state(sandbox) is SandboxState.ENDING:
-            return  # it ended while its record was on its way
-        if reading.error_type is None:
+        is_good = reading is not None and reading.error_type is None
+        final = pace.final if is_good or pace.final is asked else None
+        is_recorded = await self._record(sandbox, due, reading, is_final=final is not None)
+        if final is not None and not final.done():
+            final.set_result(FinalReading.RECORDED if is_recorded else FinalReading.NOT_READ)
+        if reading is None or context.state(sandbox) is SandboxState.ENDING:
+            return  # it may have ended while its record was on its way
+        if is_good:
             pace.failures = 0
             self._discovered(sandbox, reading)
         else:
             pace.failures += 1
-            if reading.error_type is not ErrorType.PAUSED:
+            if pace.final is None and reading.error_type is not ErrorType.PAUSED:
                 self._endings.ask_status(sandbox)
-        self._plan_next(sandbox, due, interval, pace.failures)
+        self._plan_next(sandbox, due, pace)
 
     async def _read(self, sandbox: Tracked) -> SampleReading | None:
         """Return a reading, or None for a sandbox that turns out to have ended."""
@@ -110,14 +111,29 @@ class Sampling:
                 return SampleReading(window=window, source=source, error_type=ErrorType.PAUSED)
         return await self._context.provider(sandbox).read_sample(sandbox.key.sandbox_id)
 
-    async def _record_last(self, sandbox: Tracked, end: End, reading: SampleReading) -> None:
+    async def _record(self, sandbox: Tracked, due: Due, reading: SampleReading | None, *, is_final: bool) -> bool:
+        """Record a reading, unless the sandbox's end explains it; return whether there is a record."""
+        context, pace, end = self._context, self._context.pace(sandbox), sandbox.progress.end
+        if reading is None:
+            self._endings.plan_after_end(sandbox)
+            return False
+        context.metrics.read(sandbox.deployment or "", ReadKind.SAMPLE, reading.error_type, reading.window)
+        if end is not None:
+            return await self._record_last(sandbox, end, reading, is_final=is_final)
+        missed = skipped(pace.last_due, due.at, context.interval(sandbox)) + (reading.error_type is not None)
+        # After the reading before deletion none is due.
+        pace.last_due = None if is_final else due.at
+        await context.sink.sample(sandbox, reading, missed, is_final=is_final)
+        return True
+
+    async def _record_last(self, sandbox: Tracked, end: End, reading: SampleReading, *, is_final: bool) -> bool:
         """Record a reading that was on its way when the sandbox ended; one that failed for that reason says nothing."""
-        start_ns = reading.window.start_ns
-        if reading.usage is not None and start_ns <= end.at_ns:
-            await self._context.sink.sample(sandbox, reading, 0)
-        elif reading.usage is None and start_ns < self._endings.doomed_from_ns(sandbox):
-            await self._context.sink.sample(sandbox, reading, 1)
+        start_ns, failed = reading.window.start_ns, reading.usage is None
+        says_something = start_ns < self._endings.doomed_from_ns(sandbox) if failed else start_ns <= end.at_ns
+        if says_something:
+            await self._context.sink.sample(sandbox, reading, int(failed), is_final=is_final)
         self._endings.plan_after_end(sandbox)
+        return says_something
 
     def _discovered(self, sandbox: Tracked, reading: SampleReading) -> None:
         start = sandbox.lifecycle.start
@@ -126,11 +142,16 @@ class Sampling:
             if lag >= 0:
                 self._context.metrics.discovery_lag(sandbox.deployment or "", lag)
 
-    def _plan_next(self, sandbox: Tracked, due: Due, interval: float, failures: int) -> None:
-        now, own_phase = self._context.clock.monotonic(), phase(sandbox.key.sandbox_id)
+    def _plan_next(self, sandbox: Tracked, due: Due, pace: Pace) -> None:
+        context, failures, own_phase = self._context, pace.failures, phase(sandbox.key.sandbox_id)
+        now, interval = context.clock.monotonic(), context.interval(sandbox)
+        if pace.final is not None:
+            if not pace.final.done():  # asked for too late for this reading
+                context.schedule.put(sandbox.key, Task.SAMPLE, now)
+            return
         intervals = math.floor(back_off(interval, failures - 1) / interval) if failures > 0 else 1
         at = next_on_phase(due.at + (intervals - 1) * interval, interval, own_phase)
         if at < now:
             # Overdue by more than a whole interval: the ticks in between are missed, never made up for.
             at = next_on_phase(now - interval / 2, interval, own_phase)
-        self._context.schedule.put(sandbox.key, Task.SAMPLE, at)
+        context.schedule.put(sandbox.key, Task.SAMPLE, at)

@@ -23,6 +23,7 @@ class Task(Enum):
     STOP = "stop"
     ALLOCATION = "allocation"
     SAMPLE = "sample"
+    RESUME = "resume"
     STATUS = "status"
     LEAK_CHECK = "leak_check"
     CONFIRM_END = "confirm_end"

@@ -28,6 +28,7 @@ class ChangeKind(Enum):
 
     STARTED = "started"
     STOPPED = "stopped"
+    STOP_FAILED = "stop_failed"
     KEYS_LEARNT = "keys_learnt"
     CONFLICTED = "conflicted"
     RESTORED = "restored"
@@ -80,6 +81,10 @@ class ActiveSet:
     def get(self, key: SandboxKey) -> Tracked | None:
         """Return the sandbox, or None once it is done with."""
         return self._sandboxes.get(key)
+
+    def with_id(self, sandbox_id: str) -> tuple[Tracked, ...]:
+        """Return the sandboxes of that id: one for each deployment that has it."""
+        return tuple(self._by_id.get(sandbox_id, ()))
 
     @property
     def capacity(self) -> int:
@@ -147,18 +152,17 @@ class ActiveSet:
         return changes
 
     def _apply_stop(self, event: StopEvent) -> list[Change]:
-        if event.failed:
-            return []
         route = self._routing.route(event.keys.provider, event.scope)
         key = SandboxKey(route.owner, event.keys.sandbox_id or "")
-        if key not in self._sandboxes or route.outcome is RouteOutcome.UNMATCHED:
+        if not event.failed and (key not in self._sandboxes or route.outcome is RouteOutcome.UNMATCHED):
             # A start that it is for may still come: here or, of a stop that names no deployment, in any it could mean.
             self._waiting_stops[key] = earliest(self._waiting_stops.get(key), event)
+        kind = ChangeKind.STOP_FAILED if event.failed else ChangeKind.STOPPED
         changes = []
         for sandbox in self._by_id.get(key.sandbox_id, ()):
             if key.owner in self._routing.stop_owners(sandbox.key.owner):
                 sandbox.lifecycle = sandbox.lifecycle.with_stop(event)
-                changes.append(Change(ChangeKind.STOPPED, sandbox))
+                changes.append(Change(kind, sandbox))
         return changes
 
     def _apply_rollout(self, event: RolloutEvent) -> list[Change]:

@@ -116,7 +116,7 @@ def stored(database, sandbox):
 
 async def test_a_reading_and_its_progress_are_kept_together(database, make_recorder):
     sandbox = tracked()
-    await make_recorder().sample(sandbox, reading(), 2)
+    await make_recorder().sample(sandbox, reading(), 2, is_final=False)
     assert pending(database) == {Signal.TRACES: 1, Signal.METRICS: 4}
     kept = stored(database, sandbox)
     assert (kept.readings, kept.missed) == (1, 2)
@@ -125,7 +125,7 @@ async def test_a_reading_and_its_progress_are_kept_together(database, make_recor
 
 async def test_ending_closes_the_series_once(database, make_recorder):
     sandbox, recorder = tracked(), make_recorder()
-    await recorder.sample(sandbox, reading(), 0)
+    await recorder.sample(sandbox, reading(), 0, is_final=False)
     sandbox.progress.end = End(EndReason.STOPPED, T0 + 2 * SECOND)
     await recorder.ended(sandbox)
     await recorder.ended(sandbox)
@@ -134,7 +134,7 @@ async def test_ending_closes_the_series_once(database, make_recorder):
 
 async def test_series_that_could_not_be_closed_are_closed_at_the_next_try(database, make_recorder, monkeypatch):
     sandbox, recorder = tracked(), make_recorder()
-    await recorder.sample(sandbox, reading(), 0)
+    await recorder.sample(sandbox, reading(), 0, is_final=False)
     sandbox.progress.end = End(EndReason.STOPPED, T0 + 2 * SECOND)
     with monkeypatch.context() as broken:
         broken.setattr(store, "save_progress", _no_room)
@@ -189,8 +189,8 @@ async def test_different_limits_under_one_total_on_one_docker_host_betray_the_no
     recorder, small, large = make_recorder(), tracked(1), tracked(2)
     await recorder.allocation(small, limited(960.0))
     await recorder.allocation(large, limited(1100.0))
-    await recorder.sample(small, reading(), 0)
-    await recorder.sample(large, reading(), 0)
+    await recorder.sample(small, reading(), 0, is_final=False)
+    await recorder.sample(large, reading(), 0, is_final=False)
     assert (large.progress.memory.scope, large.progress.memory.evidence) == (
         SampleScope.NODE,
         ScopeEvidence.SHARED_TOTAL,
@@ -202,7 +202,7 @@ async def test_the_only_reading_of_a_sandbox_that_ended_meanwhile_says_whose_mac
     await recorder.allocation(sandbox, limited(128.0))
     sandbox.progress.end = End(EndReason.STOPPED, T0 + 2 * SECOND)
     await recorder.ended(sandbox)
-    await recorder.sample(sandbox, reading(), 0)
+    await recorder.sample(sandbox, reading(), 0, is_final=False)
     await recorder.summary(sandbox)
     batch = database.read(lambda connection: outbox.take(connection, Signal.TRACES, max_bytes=2**20, max_rows=9))
     spans = {span.name: span.attributes for span in spans_of_payloads(batch.payloads)}
@@ -218,15 +218,15 @@ async def test_a_sandbox_that_has_ended_is_nobodys_neighbour(database, make_reco
     await recorder.allocation(ended, limited(960.0))
     await recorder.allocation(alive, limited(1100.0))
     ended.progress.end = End(EndReason.STOPPED, T0 + 2 * SECOND)
-    await recorder.sample(ended, reading(), 0)
-    await recorder.sample(alive, reading(), 0)
+    await recorder.sample(ended, reading(), 0, is_final=False)
+    await recorder.sample(alive, reading(), 0, is_final=False)
     assert alive.progress.memory.scope is SampleScope.SANDBOX
 
 
 async def test_a_full_outbox_drops_points_first_and_says_so(database, make_recorder, caplog):
     sandbox, recorder = tracked(), make_recorder(max_outbox_bytes=3000)
     for at_s in range(1, 8):
-        await recorder.sample(sandbox, reading(at_s), 0)
+        await recorder.sample(sandbox, reading(at_s), 0, is_final=False)
     accounts = database.read(outbox.accounts)
     assert sum(account.pending_bytes for account in accounts.values()) <= 3000
     assert accounts[Signal.METRICS].pending < accounts[Signal.TRACES].pending * 4

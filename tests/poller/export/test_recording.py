@@ -1,6 +1,7 @@
 """From readings to records and points: what changes a sandbox's progress, and what goes out."""
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -29,6 +30,8 @@ from sandgauge_schemas.records import (
 from sandgauge_schemas.resources import SandboxResourceAmounts, SandboxResources
 from support.conformance import assert_conforms
 from support.otlp_proto import points_of, spans_of
+
+record_sample = partial(recording.record_sample, is_final=False)
 
 T0 = 1_795_000_000_000_000_000
 SECOND = 10**9
@@ -145,18 +148,28 @@ def test_the_flag_of_a_live_container_says_nothing_of_its_end(sandbox):
 
 
 def test_a_sample_keeps_the_daemons_time_and_a_failed_one_has_no_numbers(sandbox):
-    good = span(recording.record_sample(sandbox, sample(1), 0))
+    good = span(record_sample(sandbox, sample(1), 0))
     assert good.attributes[names.NEMO_GYM_SANDBOX_SAMPLE_TIMESTAMP_MS] == (T0 + SECOND) // 10**6
     assert (good.trace_id, good.parent_span_id) == (TRACE.hex(), SPAN.hex())
-    bad = span(recording.record_sample(sandbox, failed(11), 1))
+    bad = span(record_sample(sandbox, failed(11), 1))
     assert bad.is_error
     assert not [key for key in bad.attributes if ".sample." in key]
+
+
+def test_only_the_reading_before_deletion_says_that_it_is_final_be_it_good_or_failed(sandbox):
+    found = [
+        span(recording.record_sample(sandbox, reading, 0, is_final=is_final)).attributes.get(
+            names.NEMO_GYM_SANDBOX_SAMPLE_FINAL
+        )
+        for reading, is_final in ((sample(1), False), (sample(2), True), (failed(3), False), (failed(4), True))
+    ]
+    assert found == [None, True, None, True]
 
 
 def test_the_same_record_has_the_same_bytes(sandbox):
     again = replace(sandbox, progress=type(sandbox.progress)())
     again.progress.memory = again.progress.cpu = UNKNOWN
-    one, other = recording.record_sample(sandbox, sample(1), 0), recording.record_sample(again, sample(1), 0)
+    one, other = record_sample(sandbox, sample(1), 0), record_sample(again, sample(1), 0)
     assert one.payload == other.payload
 
 
@@ -213,8 +226,8 @@ def test_a_summary_sets_all_quantities_side_by_side(sandbox):
     recording.record_allocation(sandbox, allocation(0))
     sandbox.progress.memory = sandbox.progress.cpu = NODE
     for at_s, used in ((1, 300.0), (11, 1010.0), (21, 60.0)):
-        recording.record_sample(sandbox, sample(at_s, memory_used_mib=used), 0)
-    recording.record_sample(sandbox, failed(31), 1)
+        record_sample(sandbox, sample(at_s, memory_used_mib=used), 0)
+    record_sample(sandbox, failed(31), 1)
     sandbox.progress.end = End(EndReason.STOPPED, T0 + 40 * SECOND)
     request = RequestRecord(keys=JoinKeys(request_id="q-1"), requested=SandboxResources(cpu=2, memory_mib=4096))
     found = span(recording.record_summary(sandbox, request)).attributes

@@ -12,8 +12,10 @@ from typing import Any
 
 import aiohttp
 import pytest
+from yarl import URL
 
 from sandgauge_poller.ingest.events import LifecycleEvent
+from sandgauge_poller.ingest.final_reading import FinalReading
 from sandgauge_poller.ingest.server import IngestServer, IngestSettings
 from sandgauge_schemas.names import ConflictKind, SpanOutcome
 
@@ -57,6 +59,23 @@ class Committer:
 
 
 @dataclass
+class FinalReader:
+    """Says what it is told to; hangs while `open` is clear, and fails with `error`."""
+
+    outcome: FinalReading = FinalReading.RECORDED
+    error: Exception | None = None
+    asked: list[str] = field(default_factory=list)
+    open: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, sandbox_id: str) -> FinalReading:
+        self.asked.append(sandbox_id)
+        await self.open.wait()
+        if self.error is not None:
+            raise self.error
+        return self.outcome
+
+
+@dataclass
 class Answer:
     status: int
     headers: Any
@@ -71,6 +90,7 @@ class Ingest:
     http: aiohttp.ClientSession
     commit: Committer
     metrics: Metrics
+    reader: FinalReader
 
     @property
     def events(self) -> list[LifecycleEvent]:
@@ -87,6 +107,12 @@ class Ingest:
             all_headers["Content-Type"] = content_type
         skip = ["Content-Type"] if content_type is None else []
         async with self.http.post(url, data=body, headers=all_headers, skip_auto_headers=skip) as answer:
+            return Answer(answer.status, answer.headers, await answer.read())
+
+    async def post_final_reading(self, sandbox_id: str = "s-1", body: bytes = b"", **headers: str) -> Answer:
+        """Ask for a reading before deletion; the id goes into the path as it is."""
+        url = "http://{}:{}/v1/sandboxes/{}/final-reading".format(*self.address, sandbox_id)
+        async with self.http.post(URL(url, encoded=True), data=body, headers=headers) as answer:
             return Answer(answer.status, answer.headers, await answer.read())
 
     async def post_json(self, request: Any, **headers: str) -> Answer:
@@ -113,10 +139,12 @@ async def start_ingest():
             }
             commit, metrics = Committer(), Metrics()
             commit.open.set()
-            server = IngestServer(IngestSettings(**chosen), commit, metrics, lambda: now_ns)
+            reader = FinalReader()
+            reader.open.set()
+            server = IngestServer(IngestSettings(**chosen), commit, reader, metrics, lambda: now_ns)
             address = await server.start()
             stack.push_async_callback(server.stop)
-            return Ingest(address, http, commit, metrics)
+            return Ingest(address, http, commit, metrics, reader)
 
         yield start
 

@@ -32,3 +32,18 @@ def test_failures_are_taken_back_as_far_as_they_were_due_when_the_sandbox_was_en
     failed, last_good, doomed, expected
 ):
     assert taken_back([time * S for time in failed], last_good and last_good * S, doomed * S, 10) == expected
+
+
+@pytest.mark.parametrize(
+    ("failed", "resumed", "expected"),
+    [
+        # good at 10, read on at 55: only what was tried since counts
+        ([60], 55, 1),
+        ([60, 90], 55, 4),
+        ([20, 60], 55, 2),
+        ([60], 60, 1),
+        ([60], 61, 5),
+    ],
+)
+def test_before_a_sandbox_was_read_on_nothing_was_due(failed, resumed, expected):
+    assert taken_back([time * S for time in failed], 10 * S, 0, 10, resumed_ns=resumed * S) == expected

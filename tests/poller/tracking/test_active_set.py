@@ -115,11 +115,26 @@ def test_a_stop_counts_before_and_after_its_start(events):
     assert [change.kind for change in changes] == [ChangeKind.STARTED, ChangeKind.STOPPED]
 
 
-@pytest.mark.parametrize("events", [[start(1), stop(2, failed=True)], [stop(2, failed=True), start(1)]])
-def test_a_stop_that_failed_ends_nothing(events):
+@pytest.mark.parametrize(
+    ("events", "kinds"),
+    [
+        ([start(1), stop(2, failed=True)], [ChangeKind.STARTED, ChangeKind.STOP_FAILED]),
+        ([stop(2, failed=True), start(1)], [ChangeKind.STARTED]),
+    ],
+)
+def test_a_stop_that_failed_ends_nothing_and_a_sandbox_that_is_known_hears_of_it(events, kinds):
     active, changes = applied(EAST_ONLY, events)
     assert [s.lifecycle.stop for s in active] == [None]
-    assert [change.kind for change in changes] == [ChangeKind.STARTED]
+    assert [change.kind for change in changes] == kinds
+
+
+def test_the_sandboxes_of_one_id_are_found_until_they_are_done_with():
+    active, _ = applied(TWO, [start(1, scope=EAST), start(2, scope=WEST), start(3, scope=EAST, sandbox_id="t")])
+    east, west = active.with_id("s")
+    assert {east.deployment, west.deployment} == {d.name for d in DEPLOYMENTS[:2]}
+    active.discard(east)
+    assert active.with_id("s") == (west,)
+    assert active.with_id("u") == ()
 
 
 def test_a_stop_without_a_start_is_no_sandbox():
