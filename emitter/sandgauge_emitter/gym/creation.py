@@ -1,15 +1,13 @@
 """What is going on around the current code: a start, and the creation within it."""
 
-import time
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from opentelemetry import trace
-from opentelemetry.context import Context, get_current
 from opentelemetry.trace import Span
 
 from sandgauge_emitter import inputs, spans
-from sandgauge_emitter.gym.inventory import complain
+from sandgauge_emitter.gym.inventory import Occasion, complain
 from sandgauge_schemas import names
 from sandgauge_schemas.records import JoinKeys, StartRecord, Submission
 
@@ -22,7 +20,7 @@ class Start:
     """
 
     sandbox: object
-    context: Context
+    occasion: Occasion = field(default_factory=Occasion)
     keys: JoinKeys | None = None
     is_open: bool = True
 
@@ -37,8 +35,7 @@ class Creation:
 
     keys: JoinKeys
     sample_interval_s: float | None
-    context: Context = field(default_factory=get_current)
-    start_ns: int = field(default_factory=time.time_ns)
+    occasion: Occasion = field(default_factory=Occasion)
     stock_span: Span | None = field(default_factory=lambda: stock_span(names.SPAN_GYM_SANDBOX_START))
     submission: Submission = Submission()
     scope: str | None = None
@@ -54,7 +51,7 @@ class Creation:
             return
         created = replace(self.keys, sandbox_id=inputs.text(sandbox_id, "sandbox_id", complain))
         error_type = inputs.error_type(type(error).__name__) if isinstance(error, Exception) else None
-        spans.emit_start(replace(record, keys=created), self.context, self.start_ns, error_type)
+        spans.emit_start(replace(record, keys=created), self.occasion.context, self.occasion.at_ns, error_type)
 
 
 START: ContextVar[Start | None] = ContextVar("sandgauge_gym_start", default=None)

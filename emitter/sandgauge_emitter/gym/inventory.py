@@ -4,9 +4,10 @@ import sys
 import time
 import uuid
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from opentelemetry.context import Context
+from opentelemetry.context import Context, get_current
 
 from sandgauge_emitter import inputs, spans, tracing
 from sandgauge_emitter.faults import FAULTS
@@ -17,21 +18,29 @@ _ROLLOUTS = "nemo_gym.rollout_correlation"
 
 
 class Record(Protocol):
-    """`record_request` of a provider, in a context."""
+    """`record_request` of a provider, on an occasion."""
 
     def __call__(self, resources: object, *, collection_id: object = None, service_name: object = None) -> JoinKeys:
         """Record one request and return its keys."""
 
 
+@dataclass(frozen=True, slots=True)
+class Occasion:
+    """When a sandbox was asked for, in ns since the epoch, and within what."""
+
+    context: Context = field(default_factory=get_current)
+    at_ns: int = field(default_factory=time.time_ns)
+
+
 def record_request(
     provider: object,
-    context: Context,
+    occasion: Occasion,
     resources: object,
     *,
     collection_id: object = None,
     service_name: object = None,
 ) -> JoinKeys:
-    """Record a request in the trace of the context and return its keys.
+    """Record a request in the trace of its occasion and return its keys.
 
     `resources` is Gym's `SandboxResources`, or a mapping of its fields.
     """
@@ -42,7 +51,7 @@ def record_request(
         collection_id=inputs.text(collection_id, "collection_id", complain),
         service_name=inputs.text(service_name, "service_name", complain),
     )
-    spans.emit_request(record, context, time.time_ns())
+    spans.emit_request(record, occasion.context, occasion.at_ns)
     return keys
 
 

@@ -8,8 +8,6 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from opentelemetry.context import get_current
-
 from sandgauge_emitter.faults import FAULTS
 from sandgauge_emitter.gym import compose, final_reading, inventory
 from sandgauge_emitter.gym.creation import CREATION, START, Creation, Start, stock_span
@@ -63,7 +61,7 @@ class Lifecycle:
         """Stand in for `AsyncSandbox.start`: what the provider is asked for within it belongs to this start."""
         start = None
         with FAULTS.guard("start"):
-            start = Start(instance, get_current())
+            start = Start(instance)
             self.watch(type(instance._provider))  # noqa: SLF001  # Gym keeps it nowhere else
         token = START.set(start)
         try:
@@ -112,7 +110,7 @@ class Lifecycle:
         elif start is not None and start.keys is not None:
             keys = start.keys  # another try of the same start
         else:
-            keys = inventory.record_request(provider, get_current(), spec.resources)
+            keys = inventory.record_request(provider, inventory.Occasion(), spec.resources)
         return Creation(keys, self._sample_interval_s)
 
     def _exec(self, wrapped: Wrapped, instance: object, args: Args, kwargs: Kwargs) -> Any:
@@ -144,7 +142,7 @@ async def _read_and_close(owned: Owned, sandbox_id: str, wrapped: Wrapped, args:
 
 def _request(start: Start, provider: object, spec: Any) -> JoinKeys:
     """Record the request of a start, and with it those of its whole collection; as children of what surrounds it."""
-    record = partial(inventory.record_request, provider, start.context)
+    record = partial(inventory.record_request, provider, start.occasion)
     collection = compose.current()
     service = None if collection is None else collection.request(start.sandbox, spec.resources, record)
     return service or record(spec.resources)

@@ -3,7 +3,6 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.context import Context
 
 from sandgauge_emitter.gym import submission
 from sandgauge_emitter.gym.creation import CREATION, Creation
@@ -59,7 +58,7 @@ def connection(url):
     ],
 )
 def test_the_scope_is_the_url_that_the_user_wrote_without_its_secrets(caplog, url, scope):
-    creation = Creation(JoinKeys(), None, Context(), 0, None)
+    creation = Creation(JoinKeys(), None)
     token = CREATION.set(creation)
     try:
         call = {"resource": {"cpu": "1"}, "connection_config": connection(url)}
@@ -72,7 +71,7 @@ def test_the_scope_is_the_url_that_the_user_wrote_without_its_secrets(caplog, ur
 
 
 def test_a_later_try_counts_and_an_ended_creation_is_left_alone():
-    creation = Creation(JoinKeys(), None, Context(), 0, None)
+    creation = Creation(JoinKeys(), None)
     token = CREATION.set(creation)
     try:
         for cpu in ("1", "2"):

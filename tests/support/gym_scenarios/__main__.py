@@ -5,6 +5,7 @@ import sys
 
 from support.gym_scenarios import host
 
-host.set_up()
-importlib.import_module(f"support.gym_scenarios.{sys.argv[1]}").main(*sys.argv[2:])
-host.end()
+if __name__ == "__main__":  # a worker of a pool imports this module too
+    host.set_up()
+    importlib.import_module(f"support.gym_scenarios.{sys.argv[1]}").main(*sys.argv[2:])
+    host.end()

@@ -24,6 +24,16 @@ async def compose_volume() -> dict[str, Any]:
     return await _run("compose-volume.yaml", FakeProvider())
 
 
+async def compose_units() -> dict[str, Any]:
+    """Half a CPU and a byte more than a GiB; no CPU at all; nothing declared."""
+    return await _run("compose-units.yaml", FakeProvider())
+
+
+async def compose_refused() -> dict[str, Any]:
+    """Memory with a unit, which Gym does not take."""
+    return await _run("compose-refused.yaml", FakeProvider())
+
+
 async def _run(file: str, provider: FakeProvider) -> dict[str, Any]:
     collection = AsyncSandboxCompose(provider, Path(__file__).with_name(file))
     try:
@@ -31,8 +41,8 @@ async def _run(file: str, provider: FakeProvider) -> dict[str, Any]:
             await provider.idle.wait()
             ids = {name: sandbox._handle.sandbox_id for name, sandbox in collection.services.items()}
             return {"project": collection.project, "ids": ids}
-    except SandboxCreateError as error:
+    except (SandboxCreateError, ValueError) as error:
         return {"project": collection.project, "raised": repr(error)}
 
 
-SCENARIOS = (compose, compose_failing, compose_volume)
+SCENARIOS = (compose, compose_failing, compose_volume, compose_units, compose_refused)

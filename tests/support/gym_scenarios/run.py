@@ -4,10 +4,12 @@ import asyncio
 import json
 import time
 
-from support.gym_scenarios import compose, opensandbox, rollouts, single
+from support.gym_scenarios import compose, opensandbox, read_rollouts, rollouts, single
 
 SCENARIOS = {
-    scenario.__name__: scenario for module in (single, opensandbox, compose, rollouts) for scenario in module.SCENARIOS
+    scenario.__name__: scenario
+    for module in (single, opensandbox, compose, rollouts, read_rollouts)
+    for scenario in module.SCENARIOS
 }
 
 

@@ -86,4 +86,11 @@ async def direct() -> dict[str, Any]:
     return {"sandbox_id": handle.sandbox_id}
 
 
-SCENARIOS = (fake_ok, fake_fail, cancelled_create, start_again, refused_start, borrowed, direct)
+async def declared_disk() -> dict[str, Any]:
+    """Disk is all that is asked for."""
+    async with AsyncSandbox(FakeProvider(), SandboxSpec(image="ubuntu:22.04", resources={"disk_gib": 10})) as sandbox:
+        await sandbox.start()
+    return {}
+
+
+SCENARIOS = (fake_ok, fake_fail, cancelled_create, start_again, refused_start, borrowed, direct, declared_disk)
