@@ -2,6 +2,7 @@
 
 import secrets
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import requests
@@ -12,9 +13,16 @@ from support.otlp_json import from_resource, key_values, traces
 GYM = {names.SERVICE_NAME: "nemo-gym/tests"}
 
 
-def start_span(sandbox_id: str, *, trace_id: str | None = None, parent: str | None = None) -> dict[str, Any]:
-    """Return a start span that ends now."""
-    return _span(names.SPAN_GYM_SANDBOX_START, sandbox_id, trace_id, parent)
+def start_span(
+    sandbox_id: str,
+    *,
+    trace_id: str | None = None,
+    parent: str | None = None,
+    attributes: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """Return a start span that ends now; `attributes` come after its own."""
+    span = _span(names.SPAN_GYM_SANDBOX_START, sandbox_id, trace_id, parent)
+    return {**span, "attributes": span["attributes"] + key_values(dict(attributes or {}))}
 
 
 def stop_span(sandbox_id: str, *, trace_id: str | None = None, failed: bool = False) -> dict[str, Any]:

@@ -1,0 +1,225 @@
+"""Daemons that answer anything at all: each reading is bounded, one record each, and nobody else notices."""
+
+import gzip
+import json
+import math
+import statistics
+import time
+from itertools import pairwise
+
+import pytest
+
+from sandgauge_schemas import names
+from support.feed import feed, start_span
+from support.hostile_daemons import HostileDaemons, response, says, says_for_ever, says_nothing
+from support.otlp_sink import OtlpSink
+from support.running_poller import RunningPoller
+
+SAMPLE = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
+STATUS, ERROR = names.NEMO_GYM_SANDBOX_RESOURCE_STATUS, names.ERROR_TYPE
+NUMBERS = {
+    names.NEMO_GYM_SANDBOX_SAMPLE_CPU_COUNT: 2.0,
+    names.NEMO_GYM_SANDBOX_SAMPLE_CPU_USED_PERCENTAGE: 12.5,
+    names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_TOTAL_MIB: 2048.0,
+    names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_USED_MIB: 90.5,
+}
+GOOD = {"cpu_count": 2, "cpu_used_pct": 12.5, "mem_total_mib": 2048, "mem_used_mib": 90.5, "timestamp": 1795000001000}
+A_GIGABYTE = 10**9
+BLOCK = b"1" * 2**16
+WAYS = {"direct": False, "proxied": True}
+HEALTHY = ("healthy-0", "healthy-1", "healthy-2")
+LEAST_READINGS = 2
+
+
+def metrics(**changes):
+    return response(json.dumps({**GOOD, **changes}).encode())
+
+
+def raw(text):
+    return response(text.encode())
+
+
+def without(key):
+    return response(json.dumps({name: value for name, value in GOOD.items() if name != key}).encode())
+
+
+FORGED = b'{"code":"DOCKER::SANDBOX_NOT_FOUND","message":"Sandbox x not found."}'
+STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+CHUNK = b"10000\r\n" + BLOCK + b"\r\n"
+
+# What a daemon does, and the error type of its reading.
+REFUSED = {
+    "a-gigabyte-announced": (says_for_ever(response(length=A_GIGABYTE), BLOCK, 0), "body_too_large"),
+    "a-gigabyte-in-chunks": (says_for_ever(STREAM, CHUNK, 0), "body_too_large"),
+    "a-byte-over-64-kib": (says(response(b" " * (2**16 + 1))), "body_too_large"),
+    "silence": (says_nothing, "timeout"),
+    "slow-drip": (says_for_ever(response(length=10_000), b" ", 0.05), "timeout"),
+    "slow-drip-in-chunks": (says_for_ever(STREAM, b"1\r\n \r\n", 0.05), "timeout"),
+    "slow-head": (says_for_ever(b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n", 0.3), "timeout"),
+    "endless-interim-answers": (says_for_ever(b"", b"HTTP/1.1 100 Continue\r\n\r\n", 0.05), "timeout"),
+    "nan": (says(raw('{"cpu_count":2,"cpu_used_pct":NaN,"mem_total_mib":2048,"mem_used_mib":1}')), "invalid_value"),
+    "infinity": (says(raw('{"cpu_count":2,"cpu_used_pct":1,"mem_total_mib":Infinity}')), "invalid_value"),
+    "1e308": (says(raw('{"cpu_count":2,"cpu_used_pct":1,"mem_total_mib":1e308}')), "invalid_value"),
+    "1e400": (says(raw('{"cpu_count":1e400,"cpu_used_pct":1,"mem_total_mib":2048}')), "invalid_value"),
+    "strings": (says(metrics(cpu_count="2", mem_used_mib="90.5")), "invalid_value"),
+    "booleans": (says(metrics(cpu_count=True)), "invalid_value"),
+    "nested": (says(metrics(mem_used_mib={"value": 1})), "invalid_value"),
+    "negative": (says(metrics(mem_used_mib=-1)), "invalid_value"),
+    "over-100-percent": (says(metrics(cpu_used_pct=1857)), "invalid_value"),
+    "more-used-than-there-is": (says(metrics(mem_used_mib=4096)), "invalid_value"),
+    "zeros": (says(metrics(cpu_used_pct=0, mem_total_mib=0, mem_used_mib=0)), "no_reading"),
+    "empty-object": (says(raw("{}")), "no_reading"),
+    "a-list": (says(raw("[2]")), "unrecognized_format"),
+    "html": (says(response(b"<html>log in</html>", headers={"Content-Type": "text/html"})), "unrecognized_format"),
+    "empty": (says(response()), "unrecognized_format"),
+    "deeply-nested": (says(raw("[" * 60_000)), "unrecognized_format"),
+    "gzip": (
+        says(response(gzip.compress(json.dumps(GOOD).encode()), headers={"Content-Encoding": "gzip"})),
+        "unrecognized_format",
+    ),
+    "no-http": (says(b"SSH-2.0-OpenSSH_9.2\r\n"), "unrecognized_format"),
+    "a-megabyte-of-head": (says(b"HTTP/1.1 200 OK\r\nX-A: " + b"b" * 2**20 + b"\r\n\r\n"), "unrecognized_format"),
+    "301": (says(response(status="301 Moved", headers={"Location": "/metrics2"})), "redirect"),
+    "302": (says(response(status="302 Found", headers={"Location": "http://127.0.0.1:9/"})), "redirect"),
+    "307": (says(response(status="307 Temporary Redirect", headers={"Location": "//evil.invalid/"})), "redirect"),
+    "308": (says(response(status="308 Permanent Redirect", headers={"Location": "/"})), "redirect"),
+    "401": (says(response(b'{"error":"Unauthorized"}', status="401 Unauthorized")), "unauthorized"),
+    "404-forged": (says(response(FORGED, status="404 Not Found")), "http_error"),
+    "500": (says(response(b'{"code":"RUNTIME_ERROR"}', status="500 Internal Server Error")), "http_error"),
+    "cut-body": (says(response(b'{"cpu_count":2,', length=200)), "connection"),
+    "cut-chunks": (says(STREAM + b"100\r\n{"), "connection"),
+    "cut-cleanly": (says(response(json.dumps(GOOD).encode()[:-20])), "unrecognized_format"),
+    "closed-at-once": (says(), "connection"),
+}
+ACCEPTED = {
+    "missing-key": (says(without("cpu_count")), {names.NEMO_GYM_SANDBOX_SAMPLE_CPU_COUNT: None}),
+    "null": (says(metrics(cpu_used_pct=None)), {names.NEMO_GYM_SANDBOX_SAMPLE_CPU_USED_PERCENTAGE: None}),
+    "extra-keys": (says(metrics(gpu=1, **{f"more_{number}": "x" * 100 for number in range(100)})), {}),
+    "a-hair-above-100": (
+        says(metrics(cpu_used_pct=100.0005)),
+        {names.NEMO_GYM_SANDBOX_SAMPLE_CPU_USED_PERCENTAGE: 100},
+    ),
+    "just-64-kib": (says(response(json.dumps(GOOD).encode().ljust(2**16))), {}),
+    "future-clock": (says(metrics(timestamp=4102444800000)), {}),
+    "no-clock": (says(without("timestamp")), {}),
+}
+TIMED = [case for case, (_, error_type) in REFUSED.items() if error_type == "timeout"]
+
+
+async def _tells_the_time(reader, writer):
+    await says(0.05, metrics(timestamp=int(time.time() * 1000)))(reader, writer)
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory):
+    """Read every daemon both ways at once, then return the receiver and the daemons, by way."""
+    cases = {case: script for case, (script, _) in (REFUSED | ACCEPTED).items()} | dict.fromkeys(
+        HEALTHY, _tells_the_time
+    )
+    daemons = {way: HostileDaemons({f"{case}.{way}": script for case, script in cases.items()}) for way in WAYS}
+    with OtlpSink() as sink, daemons["direct"] as direct, daemons["proxied"] as proxied:
+        deployments = [
+            {
+                "name": way,
+                "endpoint": deployment.url,
+                "use_server_proxy": WAYS[way],
+                "max_concurrent_proxied_reads": 2 * len(cases),
+                "max_requests_per_second": 500,
+            }
+            for way, deployment in (("direct", direct), ("proxied", proxied))
+        ]
+        poller = RunningPoller(
+            tmp_path_factory.mktemp("daemon-faults"),
+            {
+                "deployments": deployments,
+                "sampling": {"collection_interval": "1s", "min_interval": "500ms"},
+                "export": {"endpoint": sink.endpoint},
+            },
+        )
+        expected = {f"{case}.{way}" for case in cases for way in WAYS}
+        with poller:
+            for deployment in deployments:
+                scope = {names.NEMO_GYM_SANDBOX_SCOPE: deployment["endpoint"]}
+                ids = [f"{case}.{deployment['name']}" for case in cases]
+                feed(poller.endpoint, *(start_span(sandbox_id, attributes=scope) for sandbox_id in ids))
+            sink.wait_for(
+                lambda sink: {id_ for id_ in expected if len(_readings(sink, id_)) < LEAST_READINGS} == set(), 60
+            )
+        assert poller.complaints() == []
+        assert sink.violations == []
+        yield sink, {"direct": direct, "proxied": proxied}
+
+
+def _readings(sink, sandbox_id):
+    return [span for span in sink.spans(SAMPLE) if span.attributes[names.NEMO_GYM_SANDBOX_ID] == sandbox_id]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_no_reading_is_one_unavailable_record_with_its_reason(seen, case, way):
+    sink, _ = seen
+    readings = _readings(sink, f"{case}.{way}")
+    assert {(span.attributes[STATUS], span.attributes[ERROR]) for span in readings} == {
+        ("unavailable", REFUSED[case][1])
+    }
+    assert len({span.span_id for span in readings}) == len(readings)
+    assert not any(key in span.attributes for span in readings for key in NUMBERS)
+    assert not [point for point in sink.points() if point.attributes.get(names.NEMO_GYM_SANDBOX_ID) == f"{case}.{way}"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", ACCEPTED)
+def test_what_holds_numbers_is_a_reading_of_just_those(seen, case, way):
+    sink, _ = seen
+    expected = {key: value for key, value in {**NUMBERS, **ACCEPTED[case][1]}.items() if value is not None}
+    for span in _readings(sink, f"{case}.{way}"):
+        assert span.attributes[STATUS] == "ok"
+        assert {key: span.attributes[key] for key in NUMBERS if key in span.attributes} == expected
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", TIMED)
+def test_a_reading_ends_after_two_seconds(seen, case, way):
+    durations = [(span.end_ns - span.start_ns) / 1e9 for span in _readings(seen[0], f"{case}.{way}")]
+    assert statistics.median_low(durations) == pytest.approx(2.0, abs=0.2)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("case", sorted(REFUSED.keys() - set(TIMED)))
+def test_whatever_is_told_at_once_is_judged_at_once(seen, case, way):
+    durations = [(span.end_ns - span.start_ns) / 1e9 for span in _readings(seen[0], f"{case}.{way}")]
+    assert min(durations) < 1.0
+
+
+def test_a_clock_in_the_future_moves_no_point(seen):
+    sink, _ = seen
+    for way in WAYS:
+        sandbox_id = f"future-clock.{way}"
+        assert {
+            span.attributes[names.NEMO_GYM_SANDBOX_SAMPLE_TIMESTAMP_MS] for span in _readings(sink, sandbox_id)
+        } == {4102444800000}
+        times = {p.time_ns for p in sink.points() if p.attributes.get(names.NEMO_GYM_SANDBOX_ID) == sandbox_id}
+        assert times
+        assert max(times) <= time.time_ns()
+
+
+def test_no_impossible_number_is_ever_exported(seen):
+    values = [point.value for point in seen[0].points() if point.value is not None]
+    assert values
+    assert all(math.isfinite(value) and value >= 0 for value in values)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("sandbox_id", HEALTHY)
+def test_other_sandboxes_keep_their_cadence(seen, sandbox_id, way):
+    readings = _readings(seen[0], f"{sandbox_id}.{way}")
+    assert {span.attributes[STATUS] for span in readings} == {"ok"}
+    starts = sorted(span.start_ns for span in readings)
+    # The first gap runs up to the sandbox's own phase.
+    gaps = [(later - earlier) / 1e9 for earlier, later in pairwise(starts[1:])]
+    assert gaps
+    assert statistics.median_low(gaps) == pytest.approx(1.0, abs=0.2)
+
+
+def test_no_sandbox_was_given_up_for_what_its_daemon_said(seen):
+    assert seen[0].spans(names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY) == []

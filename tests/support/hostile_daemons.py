@@ -1,0 +1,158 @@
+"""A deployment whose daemons answer byte for byte what a test wrote, directly and through the control plane's proxy.
+
+Everything about the sandboxes is in order but what their daemons say, so whatever goes wrong is the daemons' doing.
+"""
+
+import asyncio
+import json
+import threading
+from collections import Counter
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from types import TracebackType
+from typing import Self
+
+Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
+"""Writes one answer, the request's head being read; returning ends the connection."""
+
+_START_TIMEOUT_S = 10.0
+_INSPECT = (
+    "Container ID:   41477b23ddb3\nStatus:         running\nRunning:        True\n\nResources:\n  PIDs Limit:   256"
+)
+
+
+def response(
+    body: bytes = b"", *, status: str = "200 OK", headers: Mapping[str, str] | None = None, length: int | None = None
+) -> bytes:
+    """Return a whole HTTP answer; `length` is a Content-Length that is not the body's."""
+    lines = {"Content-Length": str(len(body) if length is None else length), **(headers or {})}
+    head = f"HTTP/1.1 {status}\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    return head.encode() + b"\r\n" + body
+
+
+def says(*parts: bytes | float) -> Script:
+    """Send the parts one after the other; a number is a pause in s."""
+
+    async def script(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        for part in parts:
+            if isinstance(part, bytes):
+                writer.write(part)
+                await writer.drain()
+            else:
+                await asyncio.sleep(part)
+
+    return script
+
+
+def says_for_ever(head: bytes, part: bytes, pause_s: float) -> Script:
+    """Send a part again and again, for as long as the reader stays."""
+
+    async def script(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(head)
+        while True:
+            writer.write(part)
+            await writer.drain()
+            await asyncio.sleep(pause_s)
+
+    return script
+
+
+async def says_nothing(reader: asyncio.StreamReader, _writer: asyncio.StreamWriter) -> None:
+    """Keep the connection until the reader gives up."""
+    await reader.read()
+
+
+class HostileDaemons:
+    """The deployment, in a thread of its own, while its context is open; `url` is its control plane's.
+
+    `asked` counts requests by what they were for: `get`, `inspect`, `endpoint`, `proxy`, `daemon`.
+    """
+
+    def __init__(self, daemons: Mapping[str, Script]) -> None:
+        self._daemons = dict(daemons)
+        self._ports: dict[str, int] = {}
+        self._loop = asyncio.new_event_loop()
+        self._ended = asyncio.Event()
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="hostile-daemons")
+        self.asked: Counter[str] = Counter()
+        self.url = ""
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if not self._started.wait(_START_TIMEOUT_S):
+            raise TimeoutError("the hostile daemons did not start")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    async def _serve(self) -> None:
+        connections: set[asyncio.Task[None]] = set()
+
+        async def listen(handler: Script) -> asyncio.Server:
+            async def accept(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+                task = asyncio.current_task()
+                assert task is not None
+                connections.add(task)
+                try:
+                    with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+                        await handler(reader, writer)
+                except asyncio.CancelledError:
+                    pass  # the test is over; the library would log it
+                finally:
+                    connections.discard(task)
+                    writer.close()
+
+            return await asyncio.start_server(accept, "127.0.0.1", 0)
+
+        servers = [await listen(self._control_plane)]
+        self.url = f"http://127.0.0.1:{servers[0].sockets[0].getsockname()[1]}"
+        for sandbox_id in self._daemons:
+            server = await listen(self._daemon(sandbox_id))
+            servers.append(server)
+            self._ports[sandbox_id] = server.sockets[0].getsockname()[1]
+        self._started.set()
+        await self._ended.wait()
+        for server in servers:
+            server.close()
+        for task in connections:
+            task.cancel()
+        await asyncio.gather(*connections, return_exceptions=True)
+
+    def _daemon(self, sandbox_id: str) -> Script:
+        async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            self.asked["daemon"] += 1
+            await self._daemons[sandbox_id](reader, writer)
+
+        return handler
+
+    async def _control_plane(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while True:
+            head = await reader.readuntil(b"\r\n\r\n")
+            path = head.split(b" ", 2)[1].decode()
+            sandbox_id, _, rest = path.removeprefix("/v1/sandboxes/").partition("/")
+            if rest.startswith("proxy/"):
+                self.asked["proxy"] += 1
+                await self._daemons[sandbox_id](reader, writer)
+                return
+            writer.write(self._word_on(sandbox_id, rest))
+            await writer.drain()
+
+    def _word_on(self, sandbox_id: str, rest: str) -> bytes:
+        if rest.startswith("diagnostics"):
+            self.asked["inspect"] += 1
+            return response(_INSPECT.encode(), headers={"Content-Type": "text/plain"})
+        if rest.startswith("endpoints"):
+            self.asked["endpoint"] += 1
+            return response(json.dumps({"endpoint": f"127.0.0.1:{self._ports[sandbox_id]}"}).encode())
+        self.asked["get"] += 1
+        return response(json.dumps({"id": sandbox_id, "status": {"state": "Running"}}).encode())
