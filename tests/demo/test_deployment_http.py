@@ -105,9 +105,11 @@ async def test_a_created_sandbox_is_shown_without_its_resources(start_osb, http)
 @pytest.mark.parametrize("missing", ["image", "resourceLimits", "entrypoint"])
 async def test_a_create_call_without_a_needed_field_is_refused_by_the_framework(start_osb, http, missing):
     osb = await start_osb()
-    async with http.post(f"{osb.url}/v1/sandboxes", json={**SPEC, missing: None}) as answer:
+    async with http.post(
+        f"{osb.url}/v1/sandboxes", json={name: SPEC[name] for name in SPEC if name != missing}
+    ) as answer:
         detail = (await answer.json())["detail"]
-    assert (answer.status, detail[0]["loc"]) == (422, ["body", missing])
+    assert (answer.status, detail[0]["loc"]) == (422, ["body"])
 
 
 async def test_a_sandbox_without_expiry_has_no_such_key(start_osb, http):

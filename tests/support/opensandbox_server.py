@@ -71,6 +71,18 @@ class OpenSandboxServer:
         """Delete a sandbox; it is gone when this returns."""
         self.request("DELETE", f"/v1/sandboxes/{sandbox_id}").raise_for_status()
 
+    def inside(self, sandbox_id: str, script: str) -> str:
+        """Run a shell script in a sandbox and return what it prints."""
+        return self.daemon.docker("exec", f"sandbox-{sandbox_id}", "sh", "-c", script)
+
+    def signal_execd(self, sandbox_id: str, signal: str) -> None:
+        """Send a signal such as `STOP` to a sandbox's execd."""
+        self.inside(sandbox_id, f"kill -{signal} $(pidof execd)")
+
+    def is_running(self, sandbox_id: str) -> bool:
+        """Whether a sandbox's container runs."""
+        return self.daemon.docker("inspect", "--format", "{{.State.Running}}", f"sandbox-{sandbox_id}") == "true"
+
     def get(self, path: str) -> requests.Response:
         """Ask with the key for a path such as `/v1/sandboxes/<id>`; an error is an answer too."""
         return self.request("GET", path)

@@ -66,6 +66,13 @@ class SimulatedOsb:
     def kill_execd(self, sandbox_id: str) -> None:
         self.change(sandbox_id, execd_alive=False)
 
+    def stop_execd(self, sandbox_id: str) -> None:
+        """Halt execd as SIGSTOP does."""
+        self.change(sandbox_id, execd_stopped=True)
+
+    def continue_execd(self, sandbox_id: str) -> None:
+        self.change(sandbox_id, execd_stopped=False)
+
     def end(self, sandbox_id: str, *, exit_code: int = 0, oom_killed: bool = False) -> None:
         """Let the entrypoint end; the record stays."""
         state = SandboxState.FAILED if exit_code else SandboxState.TERMINATED

@@ -59,10 +59,20 @@ def no_address(runtime: Runtime) -> web.Response:
     return coded_error(404, f"{_CODE_PREFIX[runtime]}::POD_IP_NOT_AVAILABLE", "the pod has no address")
 
 
-def invalid_query(name: str, given: str, kind: str, message: str, bound: Json | None = None) -> web.Response:
-    """Return the 422 of a query parameter, in the shape of the validating framework."""
-    detail: Json = {"type": kind, "loc": ["query", name], "msg": message, "input": given}
-    return json_answer({"detail": [detail if bound is None else {**detail, "ctx": bound}]}, status=422)
+def invalid_port(runtime: Runtime) -> web.Response:
+    """Return the 400 of a port that no address can have."""
+    return coded_error(400, f"{_CODE_PREFIX[runtime]}::INVALID_PORT", "a port is 1 to 65535")
+
+
+def invalid(details: Sequence[Json]) -> web.Response:
+    """Return the 422 of a wrong request, in the shape of the validating framework."""
+    return json_answer({"detail": list(details)}, status=422)
+
+
+def detail(where: tuple[str, str], given: str, kind: str, message: str, bound: Json | None = None) -> Json:
+    """Return what is wrong with one parameter; `where` is `query` or `path`, and its name."""
+    entry: Json = {"type": kind, "loc": list(where), "msg": message, "input": given}
+    return entry if bound is None else {**entry, "ctx": bound}
 
 
 def sandbox_json(sandbox: SimulatedSandbox) -> Json:

@@ -1,41 +1,24 @@
 """The lifecycle routes of the simulated server: create, list, get, delete, pause, resume, inspect, endpoints."""
 
-from collections.abc import Mapping
-from json import JSONDecodeError
 from urllib.parse import parse_qsl
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.alias_generators import to_camel
 
 from sandgauge_demo.deployment import bodies
+from sandgauge_demo.deployment.create_request import InvalidRequestError, parse_create_request
 from sandgauge_demo.deployment.direct import INGRESS_HEADER, DirectEndpoints
 from sandgauge_demo.deployment.inspect_text import inspect_text
 from sandgauge_demo.deployment.model import Runtime, SandboxState, SimulatedSandbox
 from sandgauge_demo.deployment.registry import SimulatedDeployment, WrongStateError
-from sandgauge_demo.deployment.specs import SandboxSpec
 
 VERSION = "1.1.1"
 
 _DEFAULT_PAGE_SIZE = 20
 _LARGEST_PAGE = 200
-
-
-class _Image(BaseModel):
-    uri: str
-
-
-class _CreateRequest(BaseModel):
-    """What is read of a create call. Requests are not: a pod that the server makes requests what its limits are."""
-
-    model_config = ConfigDict(alias_generator=to_camel)
-
-    image: _Image
-    entrypoint: tuple[str, ...] = Field(min_length=1)
-    resource_limits: Mapping[str, str]
-    timeout: int | None = None
-    metadata: Mapping[str, str] = {}
-    env: Mapping[str, str] = {}
+_LARGEST_PORT = 65_535
+_BOOLEANS = dict.fromkeys(("true", "1", "t", "yes", "y", "on"), True) | dict.fromkeys(
+    ("false", "0", "f", "no", "n", "off"), False
+)
 
 
 class ControlPlane:
@@ -55,13 +38,12 @@ class ControlPlane:
 
     async def list(self, request: web.Request) -> web.Response:
         """List sandboxes, newest first, by states (any of them) and metadata (all of it)."""
-        numbers = [
+        page, page_size = (
             _bounded_number(request, "page", 1, None),
             _bounded_number(request, "pageSize", _DEFAULT_PAGE_SIZE, _LARGEST_PAGE),
-        ]
-        for number in numbers:
-            if isinstance(number, web.Response):
-                return number
+        )
+        if isinstance(page, dict) or isinstance(page_size, dict):
+            return bodies.invalid([detail for detail in (page, page_size) if isinstance(detail, dict)])
         try:
             metadata = dict(parse_qsl(request.query.get("metadata", ""), keep_blank_values=True, strict_parsing=True))
         except ValueError:
@@ -72,33 +54,15 @@ class ControlPlane:
             for sandbox in self._deployment.newest_first()
             if (not states or sandbox.state.lower() in states) and metadata.items() <= sandbox.metadata.items()
         ]
-        page, page_size = (number for number in numbers if isinstance(number, int))
         return bodies.json_answer(bodies.page_json(found, page=page, page_size=page_size))
 
     async def create(self, request: web.Request) -> web.Response:
         """Create a sandbox that runs at once."""
         try:
-            asked = _CreateRequest.model_validate(await request.json())
-        except JSONDecodeError:
-            return bodies.json_answer(
-                {"detail": [{"type": "json_invalid", "loc": ["body"], "msg": "no JSON"}]}, status=422
-            )
-        except ValidationError as error:
-            details = error.errors(include_url=False, include_input=False, include_context=False)
-            located = [{**detail, "loc": ["body", *detail["loc"]]} for detail in details]
-            return bodies.json_answer({"detail": located}, status=422)
-        whole_pod = self._deployment.runtime is not Runtime.DOCKER
-        sandbox = self._deployment.create(
-            SandboxSpec(
-                limits=asked.resource_limits,
-                requests=asked.resource_limits if whole_pod else {},
-                timeout_s=asked.timeout,
-                image=asked.image.uri,
-                entrypoint=asked.entrypoint,
-                metadata=asked.metadata,
-                environment=asked.env,
-            )
-        )
+            spec = parse_create_request(await request.read(), request.content_type, self._deployment.runtime)
+        except InvalidRequestError as error:
+            return bodies.invalid(error.details)
+        sandbox = self._deployment.create(spec)
         shown = bodies.sandbox_json(sandbox)
         del shown["image"]  # the answer to a create call alone lacks it
         return bodies.json_answer(shown, status=202)
@@ -139,13 +103,19 @@ class ControlPlane:
 
     async def endpoint(self, request: web.Request) -> web.Response:
         """Say where a sandbox's port is reached: directly, or through this server."""
+        through_server = _BOOLEANS.get(request.query.get("use_server_proxy", "false").lower())
+        if through_server is None:
+            where, given = ("query", "use_server_proxy"), request.query["use_server_proxy"]
+            return bodies.invalid([bodies.detail(where, given, "bool_parsing", "not a boolean")])
+        port = port_of(request, self._deployment.runtime)
+        if isinstance(port, web.Response):
+            return port
         sandbox = self._sandbox(request)
-        port = int(request.match_info["port"])
         described = self._direct.describe(sandbox, port)
         if described is None:
             return bodies.no_address(sandbox.runtime)
         endpoint, headers = described
-        if request.query.get("use_server_proxy", "").lower() in ("true", "1"):
+        if through_server:
             mounted_at = request.path.partition("/sandboxes/")[0]
             endpoint = f"{request.host}{mounted_at}/sandboxes/{sandbox.id}/proxy/{port}"
             headers = {name: value for name, value in headers.items() if name != INGRESS_HEADER}
@@ -155,15 +125,25 @@ class ControlPlane:
         return self._deployment.get(request.match_info["sandbox_id"])
 
 
-def _bounded_number(request: web.Request, name: str, default: int, most: int | None) -> int | web.Response:
+def port_of(request: web.Request, runtime: Runtime) -> int | web.Response:
+    """Read the port in a path, or return what the server says of a wrong one."""
+    given = request.match_info["port"]
+    try:
+        port = int(given)
+    except ValueError:
+        return bodies.invalid([bodies.detail(("path", "port"), given, "int_parsing", "not an integer")])
+    return port if 1 <= port <= _LARGEST_PORT else bodies.invalid_port(runtime)
+
+
+def _bounded_number(request: web.Request, name: str, default: int, most: int | None) -> int | bodies.Json:
     """Read a query parameter of at least 1, or return what the server says of a wrong one."""
     given = request.query.get(name, str(default))
     try:
         number = int(given)
     except ValueError:
-        return bodies.invalid_query(name, given, "int_parsing", "not an integer")
+        return bodies.detail(("query", name), given, "int_parsing", "not an integer")
     if number < 1:
-        return bodies.invalid_query(name, given, "greater_than_equal", "less than 1", {"ge": 1})
+        return bodies.detail(("query", name), given, "greater_than_equal", "less than 1", {"ge": 1})
     if most is not None and number > most:
-        return bodies.invalid_query(name, given, "less_than_equal", f"more than {most}", {"le": most})
+        return bodies.detail(("query", name), given, "less_than_equal", f"more than {most}", {"le": most})
     return number

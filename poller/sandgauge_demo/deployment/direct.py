@@ -1,5 +1,6 @@
 """The direct endpoints of simulated sandboxes: a port for each sandbox, or one gateway for all."""
 
+import asyncio
 from enum import StrEnum
 
 from aiohttp import web
@@ -9,7 +10,7 @@ from sandgauge_demo.deployment.execd import ACCESS_TOKEN_HEADER
 from sandgauge_demo.deployment.faults import Route
 from sandgauge_demo.deployment.journal import Journal
 from sandgauge_demo.deployment.listener import Listener
-from sandgauge_demo.deployment.model import EXECD_PORT, Runtime, SimulatedSandbox
+from sandgauge_demo.deployment.model import EXECD_PORT, HTTP_PORT, Runtime, SimulatedSandbox
 from sandgauge_demo.deployment.registry import SimulatedDeployment
 
 INGRESS_HEADER = "OpenSandbox-Ingress-To"
@@ -41,28 +42,35 @@ class DirectEndpoints:
         self._journal = journal
         self._form = form
         self._host = host
-        self._server = web.Server(self._handle, access_log=None, handler_cancellation=True)
+        application = web.Application()
+        application.router.add_route("*", "/{path:.*}", self._handle)
+        application.on_response_prepare.append(_daemon_headers)
+        self._runner = web.AppRunner(
+            application, access_log=None, handler_cancellation=True, shutdown_timeout=_SHUTDOWN_TIMEOUT_S
+        )
         self._gateway: Listener | None = None
         self._listeners: dict[str, Listener] = {}
         self._sandbox_at: dict[int, str] = {}
 
-    def start(self) -> None:
+    async def start(self) -> None:
         """Open the gateway, or a port for each sandbox from now on."""
+        await self._runner.setup()
         if self._form is EndpointForm.PORT:
             self._deployment.subscribe(self._changed)
         else:
-            self._gateway = Listener(self._server, self._host)
+            self._gateway = Listener(self._protocol, self._host)
 
     async def stop(self) -> None:
         """Close every listener and connection."""
         for listener in [*self._listeners.values(), *([self._gateway] if self._gateway else [])]:
             listener.close()
-        await self._server.shutdown(_SHUTDOWN_TIMEOUT_S)
+        await self._runner.cleanup()
 
     def published_ports(self, sandbox_id: str) -> dict[int, int]:
         """Return container port to host port, where the sandbox has a port of its own."""
         listener = self._listeners.get(sandbox_id)
-        return {} if listener is None else {EXECD_PORT: listener.port}
+        # The text shows a second one, for HTTP; nothing in a simulated sandbox listens there.
+        return {} if listener is None else {EXECD_PORT: listener.port, HTTP_PORT: listener.port - 1}
 
     def describe(self, sandbox: SimulatedSandbox, port: int) -> tuple[str, dict[str, str]] | None:
         """Return the endpoint of a sandbox's port, without a scheme, and the headers to send to it.
@@ -86,7 +94,7 @@ class DirectEndpoints:
         listener = self._listeners.get(sandbox_id)
         if sandbox is not None and sandbox.has_address:
             if listener is None or not listener.is_open:
-                self._listeners[sandbox_id] = listener = Listener(self._server, self._host)
+                self._listeners[sandbox_id] = listener = Listener(self._protocol, self._host)
                 self._sandbox_at[listener.port] = sandbox_id
             return
         if listener is not None:
@@ -94,6 +102,11 @@ class DirectEndpoints:
             self._sandbox_at.pop(listener.port, None)
         if sandbox is None or sandbox.runtime is not Runtime.DOCKER:
             self._listeners.pop(sandbox_id, None)
+
+    def _protocol(self) -> asyncio.Protocol:
+        if self._runner.server is None:
+            raise RuntimeError("the direct endpoints are not started")
+        return self._runner.server()
 
     def _target(self, request: web.BaseRequest) -> tuple[str, str]:
         """Return the sandbox that a request is for, and the path as its execd sees it."""
@@ -105,7 +118,7 @@ class DirectEndpoints:
         port = request.transport.get_extra_info("sockname")[1] if request.transport else 0
         return self._sandbox_at.get(port, ""), request.path.removeprefix(f"/proxy/{EXECD_PORT}") or "/"
 
-    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _handle(self, request: web.Request) -> web.StreamResponse:
         sandbox_id, path = self._target(request)
         with self._journal.record(
             Route.EXECD, sandbox_id, method=request.method, path=request.path, headers=request.headers
@@ -125,3 +138,10 @@ class DirectEndpoints:
         sandbox = self._deployment.find(sandbox_id)
         expected = None if sandbox is None else sandbox.secure_access_token
         return expected is None or request.headers.get(SECURE_ACCESS_HEADER) == expected
+
+
+async def _daemon_headers(_request: web.Request, response: web.StreamResponse) -> None:
+    """Leave out what execd does not send: it names no server, and an empty answer has no type."""
+    response.headers.pop("Server", None)
+    if response.headers.get("Content-Length", "0") == "0":
+        response.headers.pop("Content-Type", None)

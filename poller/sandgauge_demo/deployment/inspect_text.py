@@ -8,13 +8,20 @@ import json
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 
-from sandgauge_demo.deployment.model import EXECD_PORT, Component, Quantities, Runtime, SandboxState, SimulatedSandbox
+from sandgauge_demo.deployment.model import (
+    EXECD_PORT,
+    HTTP_PORT,
+    Component,
+    Quantities,
+    Runtime,
+    SandboxState,
+    SimulatedSandbox,
+)
 from sandgauge_demo.deployment.usage import amount
 from sandgauge_schemas.quantity import Quantity
 
 NAMESPACE = "opensandbox"
 
-_HTTP_PORT = 8080
 _NEVER = "0001-01-01T00:00:00Z"
 _PIDS_LIMIT = 256
 _MASKED = ("SECRET", "TOKEN", "PASSWORD", "KEY")
@@ -57,7 +64,7 @@ def _docker(sandbox: SimulatedSandbox, published_ports: Mapping[int, int]) -> It
     yield f"Finished At:    {_docker_time(sandbox.state_since) if ended else _NEVER}"
     yield from _docker_resources(sandbox.limits)
     yield from ("", "Network:", f"  bridge: {'' if ended else sandbox.address}")
-    if published_ports:
+    if published_ports and not ended:
         yield from ("", "Ports:")
         yield from (f"  {inner}/tcp -> 127.0.0.1:{outer}" for inner, outer in sorted(published_ports.items(), key=str))
     labels = {**sandbox.metadata, **_docker_labels(sandbox, published_ports)}
@@ -80,7 +87,7 @@ def _docker_labels(sandbox: SimulatedSandbox, published_ports: Mapping[int, int]
     labels = {"opensandbox.io/id": sandbox.id}
     if sandbox.expires_at is not None:
         labels["opensandbox.io/expires-at"] = datetime.fromtimestamp(sandbox.expires_at, UTC).isoformat()
-    for port, label in ((EXECD_PORT, "embedding-proxy-port"), (_HTTP_PORT, "http-port")):
+    for port, label in ((EXECD_PORT, "embedding-proxy-port"), (HTTP_PORT, "http-port")):
         if port in published_ports:
             labels[f"opensandbox.io/{label}"] = str(published_ports[port])
     return labels

@@ -10,6 +10,7 @@ Quantities = Mapping[str, str]
 """Resource name to Kubernetes quantity text, as in `{"cpu": "500m", "memory": "1Gi"}`."""
 
 EXECD_PORT = 44772
+HTTP_PORT = 8080
 
 
 class Runtime(StrEnum):
@@ -97,6 +98,8 @@ class SimulatedSandbox:
     exit_code: int = 0
     oom_killed: bool = False
     execd_alive: bool = True
+    execd_stopped: bool = False
+    """Halted by SIGSTOP, until SIGCONT: the port still accepts connections."""
     secure_access_token: str | None = field(default=None, repr=False)
 
     @property
@@ -122,4 +125,4 @@ class SimulatedSandbox:
     @property
     def is_frozen(self) -> bool:
         """Whether it accepts connections and never answers."""
-        return self.has_container and self.state is SandboxState.PAUSED
+        return self.has_container and (self.execd_stopped or self.state is SandboxState.PAUSED)

@@ -5,6 +5,7 @@ import asyncio
 from aiohttp import web
 
 from sandgauge_demo.deployment import bodies
+from sandgauge_demo.deployment.control_plane import port_of
 from sandgauge_demo.deployment.daemons import Daemons, ExecdDroppedError, ExecdRefusedError
 from sandgauge_demo.deployment.direct import SECURE_ACCESS_HEADER
 from sandgauge_demo.deployment.execd import ACCESS_TOKEN_HEADER
@@ -27,6 +28,9 @@ class Proxy:
 
     async def forward(self, request: web.Request) -> web.Response:
         """Answer with execd's answer, or with why there is none. Let UnknownSandboxError through."""
+        port = port_of(request, self._deployment.runtime)
+        if isinstance(port, web.Response):
+            return port
         sandbox = self._deployment.get(request.match_info["sandbox_id"])
         if not sandbox.has_address:
             return bodies.no_address(sandbox.runtime)
@@ -37,7 +41,7 @@ class Proxy:
         except TimeoutError:
             return bodies.coded_error(500, "GENERAL::UNKNOWN_ERROR", "no connection was free")
         try:
-            if int(request.match_info["port"]) != EXECD_PORT:
+            if port != EXECD_PORT:
                 return _refused()
             return await self._call(sandbox.id, request)
         finally:

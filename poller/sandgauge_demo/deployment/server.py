@@ -83,7 +83,7 @@ class SimulatedOpenSandbox:
         await self._runner.setup()
         if self._runner.server is None:
             raise RuntimeError("the server did not start")
-        self._direct.start()
+        await self._direct.start()
         self._listener = Listener(self._runner.server, self.settings.host, self.settings.port)
         self.url = f"http://{self._listener.address}"
         return self
@@ -112,9 +112,9 @@ class SimulatedOpenSandbox:
             self._route(application, "POST", f"{one}/pause", Route.PAUSE, plane.pause)
             self._route(application, "POST", f"{one}/resume", Route.RESUME, plane.resume)
             self._route(application, "GET", f"{one}/diagnostics/inspect", Route.INSPECT, plane.inspect)
-            self._route(application, "GET", f"{one}/endpoints/{{port:\\d+}}", Route.ENDPOINT, plane.endpoint)
+            self._route(application, "GET", f"{one}/endpoints/{{port}}", Route.ENDPOINT, plane.endpoint)
             for method in _PROXIED_METHODS:
-                path = f"{one}/proxy/{{port:\\d+}}/{{path:.*}}"
+                path = f"{one}/proxy/{{port}}/{{path:.*}}"
                 self._route(application, method, path, Route.PROXY, self._proxy.forward)
         self._route(application, "GET", "/health", Route.HEALTH, plane.health)
         self._route(application, "GET", "/version", Route.VERSION, plane.version)

@@ -47,6 +47,7 @@ class SandboxChanges(_Spec):
     node: str | None = None
     execd_kind: ExecdKind | None = None
     execd_alive: bool | None = None
+    execd_stopped: bool | None = None
     exit_code: int | None = None
     oom_killed: bool | None = None
     expires_at: float | None = None
