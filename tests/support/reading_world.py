@@ -2,11 +2,12 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from sandgauge_poller.config import scope_identity
 from sandgauge_poller.export import recording
 from sandgauge_poller.ingest.events import LifecycleEvent, RolloutEvent, StartEvent, StopEvent
 from sandgauge_poller.reading.clock import Clock
@@ -228,11 +229,11 @@ class World:
         rollout: str | None = None,
         hint: float | None = None,
         provider: str = "opensandbox",
+        scope: str | None = None,
     ) -> Tracked:
         """Let a start span come in that ended just now; one that is no root waits for its rollout."""
-        record = StartRecord(
-            keys=JoinKeys(sandbox_id=sandbox_id, provider=provider, rollout_id=rollout), sample_interval_s=hint
-        )
+        keys = JoinKeys(sandbox_id=sandbox_id, provider=provider, rollout_id=rollout)
+        record = StartRecord(keys=keys, sample_interval_s=hint, scope=scope)
         parent = None if root else b"\x07" * 8
         self.apply(StartEvent(**self._span(trace_id), parent_span_id=parent, record=record))
         return self.tracked(sandbox_id)
@@ -298,11 +299,18 @@ SETTINGS: dict[str, float] = {
 
 @asynccontextmanager
 async def world(
-    *, rate: float = 1000.0, now_ns: Callable[[], int] | None = None, **settings: float
+    *,
+    deployments: Sequence[str] = ("training",),
+    rate: float = 1000.0,
+    now_ns: Callable[[], int] | None = None,
+    **settings: float,
 ) -> AsyncIterator[World]:
-    """Run a loop with one deployment; `rate` caps first readings a second."""
+    """Run a loop; each deployment has the scope `http://<name>`, one provider is all, `rate` caps first readings."""
     provider, sink, metrics = FakeProvider(), FakeSink(), FakeMetrics()
-    active = ActiveSet(Routing([DeploymentNames("training", "opensandbox", frozenset())]), 10_000)
+    named = [
+        DeploymentNames(name, "opensandbox", frozenset({scope_identity(f"http://{name}")})) for name in deployments
+    ]
+    active = ActiveSet(Routing(named), 10_000)
     finished: list[tuple[float, str]] = []
 
     async def finish(sandbox: Tracked) -> None:
@@ -313,11 +321,11 @@ async def world(
     context = ReadingContext(
         settings=ReadingSettings(**{**SETTINGS, **settings}),
         clock=Clock(now_ns=now_ns or (lambda: at(_elapsed())), monotonic=lambda: asyncio.get_running_loop().time()),
-        providers={"training": provider},
+        providers=dict.fromkeys(deployments, provider),
         sink=sink,
         metrics=metrics,  # type: ignore[arg-type]  # the counters that the loop uses
         finish=finish,
-        first_reads={"training": Pacer(rate)},
+        first_reads={name: Pacer(rate) for name in deployments},
     )
     loop = ReadingLoop(context, active)
     running = asyncio.create_task(loop.run())
