@@ -13,6 +13,8 @@ OPENSANDBOX_SERVER := opensandbox-server==1.1.1
 STOCK_GYM := nemo-gym==0.7.0 nemo-lens==0.1.0 opensandbox==1.1.1
 # The Python that nemo-gym asks for; the tests run it on older ones too.
 STOCK_GYM_PYTHON := 3.13.14
+# What a Gym with its own telemetry also brings; its version is that of the other exporter.
+GRPC_EXPORTER := opentelemetry-exporter-otlp-proto-grpc grpcio
 PIN := $(UV) pip compile --quiet --universal --generate-hashes --no-header --no-annotate --no-emit-index-url --upgrade
 LOCK := $(PIN) --python-version 3.11
 
@@ -68,6 +70,7 @@ lock: ## choose the newest versions again and pin them by hash in constraints/ (
 	@echo '$(OPENSANDBOX_SERVER)' | $(LOCK) - --output-file constraints/opensandbox-server.txt >/dev/null
 	@printf '%s\n' $(STOCK_GYM) | $(PIN) --python-version $(STOCK_GYM_PYTHON) --no-deps - --output-file constraints/stock-gym.txt >/dev/null
 	@$(LOCK) pyproject.toml --extra gym --group build --group stock-gym --constraints constraints/dev.txt --output-file constraints/stock-gym-runtime.txt >/dev/null
+	@printf '%s\n' $(GRPC_EXPORTER) | $(LOCK) --no-deps - --constraints constraints/stock-gym-runtime.txt --output-file constraints/grpc-exporter.txt >/dev/null
 
 clean: ## remove what the targets made, except the built Collector
 	@rm -rf $(VENV) $(DEMO_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
