@@ -3,7 +3,7 @@
 Attributes are bounded: deployments of the configuration and closed lists, never the id of a sandbox or rollout.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -13,6 +13,7 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import (
     MetricExporter,
     MetricExportResult,
+    MetricReader,
     MetricsData,
     PeriodicExportingMetricReader,
 )
@@ -190,18 +191,23 @@ def _export_items(observed: Observed) -> Iterable[Observation]:
 
 
 def make_meter_provider(
-    send: Callable[[bytes], bool], *, interval_s: float = EXPORT_INTERVAL_S, service_instance_id: str | None = None
+    send: Callable[[bytes], bool],
+    *,
+    interval_s: float = EXPORT_INTERVAL_S,
+    service_instance_id: str | None = None,
+    other_readers: Sequence[MetricReader] = (),
 ) -> MeterProvider:
     """Return a provider that sends every `interval_s` seconds; nothing of it comes from the environment's OTEL_* keys.
 
     `send` gets a serialized ExportMetricsServiceRequest and says whether it was delivered. A sharded poller names its
-    shard as `service_instance_id`.
+    shard as `service_instance_id`. `other_readers` see the same instruments.
     """
     attributes = {names.SERVICE_NAME: names.SANDGAUGE_POLLER_SERVICE_NAME, names.SERVICE_VERSION: __version__}
     if service_instance_id is not None:
         attributes[names.SERVICE_INSTANCE_ID] = service_instance_id
-    reader = PeriodicExportingMetricReader(_Exporter(send), export_interval_millis=interval_s * 1000)
-    return MeterProvider(metric_readers=[reader], resource=Resource(attributes), shutdown_on_exit=False)
+    sender = PeriodicExportingMetricReader(_Exporter(send), export_interval_millis=interval_s * 1000)
+    readers = [sender, *other_readers]
+    return MeterProvider(metric_readers=readers, resource=Resource(attributes), shutdown_on_exit=False)
 
 
 class _Exporter(MetricExporter):

@@ -6,12 +6,12 @@ import resource
 import sqlite3
 import ssl
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
-from sandgauge_poller.config import Config, Ingest
+from sandgauge_poller.config import Config, Export, Ingest
 from sandgauge_poller.export.answer import Verdict
-from sandgauge_poller.export.collector_client import CollectorClient, CollectorSettings, send
+from sandgauge_poller.export.collector_client import connect, send
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
 from sandgauge_poller.export.messages import TELEMETRY_SCOPE
 from sandgauge_poller.export.recorder import Recorder
@@ -24,7 +24,9 @@ from sandgauge_poller.reading.opensandbox.provider import OpenSandboxProvider
 from sandgauge_poller.reading.provider import Provider
 from sandgauge_poller.reading.schedule import Pacer
 from sandgauge_poller.self_metrics import SelfMetrics, make_meter_provider
+from sandgauge_poller.status.metrics_page import MetricsPage
 from sandgauge_poller.status.observation import Observation
+from sandgauge_poller.status.readiness import Readiness
 from sandgauge_poller.status.server import StatusServer
 from sandgauge_poller.tracking.active_set import ActiveSet
 from sandgauge_poller.tracking.database import Database
@@ -50,7 +52,7 @@ class Poller:
     def __init__(self, config: Config, clock: Clock = SYSTEM_CLOCK) -> None:
         self._config = config
         self._clock = clock
-        self._ready = {"store": False, "ingest": False}
+        self._readiness = Readiness(monotonic=clock.monotonic)
 
     async def run(self, stop: asyncio.Event) -> None:
         """Take spans in, read and export until `stop` is set; then flush what can be flushed."""
@@ -58,9 +60,9 @@ class Poller:
         async with AsyncExitStack() as stack:
             database = Database(self._config.state.directory)
             stack.callback(_close, database)
-            self._ready["store"] = True
-            client = self._collector_client()
-            provider = make_meter_provider(lambda message: _is_delivered(client, message, self._config.export.timeout))
+            self._readiness.store = True
+            page = MetricsPage()
+            provider = make_meter_provider(_sender(self._config.export), other_readers=[page.reader])
             stack.push_async_callback(asyncio.to_thread, provider.shutdown, timeout_millis=_CLOSE_S * 1000)
             metrics = SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__))
             delivery = self._delivery(database, metrics)
@@ -77,6 +79,10 @@ class Poller:
             restored = await tracker.restore()
             background = [asyncio.create_task(reading.run()), asyncio.create_task(self._maintain(tracker, context))]
             stack.push_async_callback(_cancel, background)
+            self._readiness.providers = providers
+            status = StatusServer(self._config.status, self._readiness, page)
+            stack.push_async_callback(status.stop)
+            logger.info("status on http://%s:%d", *await _start("status.endpoint", status))
             await self._listen(stack, tracker, reading, metrics)
             logger.info("ready: %d deployments, %d sandboxes restored", len(providers), restored)
             if not providers:
@@ -87,14 +93,11 @@ class Poller:
     async def _listen(
         self, stack: AsyncExitStack, tracker: Tracker, reading: ReadingLoop, metrics: SelfMetrics
     ) -> None:
-        status = StatusServer(self._config.status.endpoint, lambda: dict(self._ready))
-        stack.push_async_callback(status.stop)
-        logger.info("status on http://%s:%d", *await _start("status.endpoint", status))
         settings = _ingest_settings(self._config.ingest)
         ingest = IngestServer(settings, tracker.commit, reading.final_reading, metrics, self._clock.now_ns)
         stack.push_async_callback(ingest.stop)
         logger.info("spans on http://%s:%d/v1/traces", *await _start("ingest.endpoint", ingest))
-        self._ready["ingest"] = True
+        self._readiness.ingest = True
 
     def _delivery(self, database: Database, metrics: SelfMetrics) -> Delivery:
         export = self._config.export
@@ -104,21 +107,8 @@ class Poller:
             max_interval_s=export.retry_on_failure.max_interval,
             metrics_max_age_s=export.metrics_max_age,
         )
-        post = self._collector_client().post
+        post = connect(export).post
         return Delivery(database, post, settings, lambda n: metrics.points_left_out(LeftOutReason.AGE, n))
-
-    def _collector_client(self) -> CollectorClient:
-        """Return a client of its own for each thread that speaks to the Collector."""
-        export = self._config.export
-        return CollectorClient(
-            CollectorSettings(
-                endpoint=export.endpoint,
-                headers={name: value.get_secret_value() for name, value in export.headers.items()},
-                ca_file=export.tls.ca_file,
-                insecure_skip_verify=export.tls.insecure_skip_verify,
-                compress=export.compression == "gzip",
-            )
-        )
 
     def _recorder(self, database: Database, metrics: SelfMetrics, delivery: Delivery) -> Recorder:
         export = self._config.export
@@ -226,9 +216,15 @@ async def _flush(delivery: Delivery) -> None:
         logger.warning("the Collector did not take everything in time; the rest is sent after the next start")
 
 
-def _is_delivered(client: CollectorClient, message: bytes, timeout_s: float) -> bool:
-    outcome = send(client.post, Signal.METRICS, message, timeout_s=timeout_s, now_s=time.time())
-    return outcome.verdict is Verdict.DELIVERED
+def _sender(export: Export) -> Callable[[bytes], bool]:
+    """Return what sends the poller's own metrics and says whether they arrived."""
+    client = connect(export)
+
+    def is_delivered(message: bytes) -> bool:
+        outcome = send(client.post, Signal.METRICS, message, timeout_s=export.timeout, now_s=time.time())
+        return outcome.verdict is Verdict.DELIVERED
+
+    return is_delivered
 
 
 def _raise_open_file_limit() -> None:

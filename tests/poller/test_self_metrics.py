@@ -1,50 +1,16 @@
 """What the poller tells about itself: registered names, units and attributes, sent to the same Collector."""
 
-from dataclasses import dataclass
-
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from sandgauge_poller.export.messages import TELEMETRY_SCOPE
-from sandgauge_poller.self_metrics import OutboxState, SelfMetrics, make_meter_provider
+from sandgauge_poller.self_metrics import SelfMetrics, make_meter_provider
 from sandgauge_schemas import names
-from sandgauge_schemas.names import (
-    ConflictKind,
-    ErrorType,
-    ExportOutcome,
-    LeftOutReason,
-    ReadKind,
-    SandboxState,
-    Signal,
-    SpanOutcome,
-)
+from sandgauge_schemas.names import ConflictKind
 from sandgauge_schemas.version import __version__
 from support.conformance import metrics_violations
 from support.otlp_proto import plain_attributes, points_of
-
-SELF_METRICS = {name for name in names.METRIC_UNITS if name.startswith("sandgauge.poller.")}
-
-
-@dataclass(frozen=True)
-class Window:
-    start_ns: int = 1_000_000_000
-    end_ns: int = 2_250_000_000
-    wait_s: float = 0.5
-
-
-class Observed:
-    def sandboxes(self):
-        return {("training", SandboxState.ACTIVE): 3, (None, SandboxState.UNMATCHED): 1}
-
-    def leaks(self):
-        return {"training": 2}
-
-    def effective_intervals_s(self):
-        return {"training": 12.5}
-
-    def outbox(self):
-        items = {outcome: number for number, outcome in enumerate(ExportOutcome)}
-        return {signal: OutboxState(size=10, age_s=0.5, items=items) for signal in Signal}
+from support.self_metrics import SELF_METRICS, use_everything
 
 
 class Sent(list):
@@ -87,20 +53,6 @@ def provider(sent):
 @pytest.fixture
 def metrics(provider):
     return SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__))
-
-
-def use_everything(metrics):
-    metrics.read("training", ReadKind.SAMPLE, None, Window())
-    metrics.read("training", ReadKind.SAMPLE, ErrorType.TIMEOUT, Window())
-    metrics.read("training", ReadKind.STATUS, ErrorType.NOT_FOUND, Window())
-    metrics.lateness("training", 0.002)
-    metrics.discovery_lag("training", 1.2)
-    metrics.spans(SpanOutcome.ACCEPTED, None, 4)
-    metrics.spans(SpanOutcome.IGNORED, "name", 2)
-    metrics.points_left_out(LeftOutReason.AGE, 8)
-    metrics.points_restamped("training", 1)
-    metrics.conflict(ConflictKind.ROLLOUT)
-    metrics.observe(Observed())
 
 
 def test_every_registered_instrument_is_there_and_conforms(provider, metrics, sent):

@@ -8,6 +8,7 @@ from pathlib import Path
 import requests
 import urllib3
 
+from sandgauge_poller.config import Export
 from sandgauge_poller.export.answer import PROTOBUF, Answer, Outcome, Verdict, classify
 from sandgauge_schemas.names import SANDGAUGE_POLLER_SERVICE_NAME, Signal
 from sandgauge_schemas.version import __version__
@@ -70,6 +71,19 @@ class CollectorClient:
     def close(self) -> None:
         """Close the connection."""
         self._session.close()
+
+
+def connect(export: Export) -> CollectorClient:
+    """Return a client as the configuration wants it; each thread that speaks to the Collector needs one of its own."""
+    return CollectorClient(
+        CollectorSettings(
+            endpoint=export.endpoint,
+            headers={name: value.get_secret_value() for name, value in export.headers.items()},
+            ca_file=export.tls.ca_file,
+            insecure_skip_verify=export.tls.insecure_skip_verify,
+            compress=export.compression == "gzip",
+        )
+    )
 
 
 Post = Callable[[Signal, bytes, float], Answer]

@@ -81,6 +81,14 @@ class StatusReading:
     expires_at_ns: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class LastAnswer:
+    """How a control plane answered last: when, in monotonic seconds, and no error type when it was in order."""
+
+    at_s: float
+    error_type: ErrorType | None
+
+
 class Provider(Protocol):
     """One deployment of a provider; every call is bounded in time and never raises for what the other side does."""
 
@@ -95,6 +103,9 @@ class Provider(Protocol):
 
     def read_slots(self) -> int | None:
         """Return how many daemon readings this deployment carries at once; None where there is no such bound."""
+
+    def last_answer(self) -> LastAnswer | None:
+        """Return how its control plane answered last; None when it was never asked."""
 
     def forget(self, sandbox_id: str) -> None:
         """Let go of what is kept for a sandbox that has ended (endpoint, connection)."""

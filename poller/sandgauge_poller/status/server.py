@@ -1,21 +1,32 @@
-"""Probes: `/healthz` says that the process answers, `/readyz` that it takes spans in and keeps them."""
+"""The status port: `/healthz` (the process answers), `/readyz` (spans are taken in and kept) and `/metrics`."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable
 
-from aiohttp import web
+from aiohttp import hdrs, web
 
-from sandgauge_poller.config import ListenAddress
+from sandgauge_poller.config import Status
+from sandgauge_poller.status.access import may_see
+from sandgauge_poller.status.metrics_page import MetricsPage
+from sandgauge_poller.status.readiness import Readiness
+
+_ASK_FOR_TOKEN = {hdrs.WWW_AUTHENTICATE: 'Basic realm="sandgauge", charset="UTF-8"'}
+"""With it a browser asks for a password, which is the token."""
+
+_Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
 class StatusServer:
-    """The status port; `readiness` names each part and whether it is ready."""
+    """The status port; probes need no token, all else does where one is configured."""
 
-    def __init__(self, address: ListenAddress, readiness: Callable[[], Mapping[str, bool]]) -> None:
-        self._address = address
+    def __init__(self, status: Status, readiness: Readiness, metrics_page: MetricsPage) -> None:
+        self._address = status.endpoint
+        self._token = status.auth.bearer_token.get_secret_value()
         self._readiness = readiness
+        self._metrics_page = metrics_page
         application = web.Application()
         application.router.add_get("/healthz", self._healthz)
         application.router.add_get("/readyz", self._readyz)
+        application.router.add_get("/metrics", self._guarded(self._metrics))
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
 
     async def start(self) -> tuple[str, int]:
@@ -29,10 +40,20 @@ class StatusServer:
         """Stop listening."""
         await self._runner.cleanup()
 
+    def _guarded(self, handler: _Handler) -> _Handler:
+        async def checked(request: web.Request) -> web.Response:
+            if may_see(request.headers.get(hdrs.AUTHORIZATION, ""), self._token):
+                return await handler(request)
+            return web.Response(status=401, text="the token of status.auth is wanted", headers=_ASK_FOR_TOKEN)
+
+        return checked
+
     async def _healthz(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
 
     async def _readyz(self, _request: web.Request) -> web.Response:
-        parts = self._readiness()
-        ready = all(parts.values())
-        return web.json_response({"ready": ready, **parts}, status=200 if ready else 503)
+        return web.json_response(self._readiness.report(), status=200 if self._readiness.is_ready else 503)
+
+    async def _metrics(self, request: web.Request) -> web.Response:
+        page, content_type = await self._metrics_page.render(request.headers.get(hdrs.ACCEPT, ""))
+        return web.Response(body=page, headers={hdrs.CONTENT_TYPE: content_type})

@@ -11,7 +11,7 @@ from sandgauge_poller.reading.limits import RateLimit
 from sandgauge_poller.reading.opensandbox.answers import is_not_found, parse_status
 from sandgauge_poller.reading.opensandbox.endpoints import EXECD_PORT
 from sandgauge_poller.reading.opensandbox.exchange import Answer, BoundedSession, Bounds
-from sandgauge_poller.reading.provider import SandboxState, StatusReading
+from sandgauge_poller.reading.provider import LastAnswer, SandboxState, StatusReading
 from sandgauge_poller.reading.trouble_log import TroubleLog
 from sandgauge_schemas.names import ErrorType
 
@@ -44,14 +44,19 @@ class ControlPlane:
         self._metrics_bounds = Bounds(metrics_timeout_s, MAX_METRICS_BYTES)
         self._clock = clock
         self._trouble_log = trouble_log
-        self._silent = False
+        self._last_answer: LastAnswer | None = None
         headers = {_API_KEY_HEADER: key} if key else {}
         self._session = BoundedSession(deployment.tls, clock=clock, keepalive_s=_KEEPALIVE_S, headers=headers)
 
     @property
     def is_silent(self) -> bool:
         """Whether its last answer did not come in time: if its backend is frozen, a proxied call stalls it whole."""
-        return self._silent
+        return self._last_answer is not None and self._last_answer.error_type is ErrorType.TIMEOUT
+
+    @property
+    def last_answer(self) -> LastAnswer | None:
+        """How it answered last on routes of its own; that it does not know a sandbox is in order."""
+        return self._last_answer
 
     async def read_status(self, sandbox_id: str) -> StatusReading:
         """Ask for the sandbox itself, which alone decides whether it still is."""
@@ -93,7 +98,8 @@ class ControlPlane:
         asked = self._clock.monotonic()
         await self._rate.wait()
         answer = await self._session.get(self._url(sandbox_id, rest), self._bounds, asked=asked)
-        self._silent = answer.error_type is ErrorType.TIMEOUT
+        error_type = None if is_not_found(answer.status, answer.body) else answer.error_type
+        self._last_answer = LastAnswer(self._clock.monotonic(), error_type)
         if answer.error_type is ErrorType.UNAUTHORIZED:
             self._trouble_log.say(f"deployment {self._name}: the control plane refused the poller; check its api_key")
         return answer

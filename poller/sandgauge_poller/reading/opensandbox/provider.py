@@ -7,7 +7,7 @@ from sandgauge_poller.reading.opensandbox.daemon import DaemonReader
 from sandgauge_poller.reading.opensandbox.direct import DirectConnections
 from sandgauge_poller.reading.opensandbox.execd import parse_metrics
 from sandgauge_poller.reading.opensandbox.inspect import parse_inspect
-from sandgauge_poller.reading.provider import AllocationReading, SampleReading, StatusReading, Usage
+from sandgauge_poller.reading.provider import AllocationReading, LastAnswer, SampleReading, StatusReading, Usage
 from sandgauge_poller.reading.trouble_log import TroubleLog
 from sandgauge_schemas.names import ResourceSource
 from sandgauge_schemas.placement import Identity
@@ -79,6 +79,10 @@ class OpenSandboxProvider:
     def read_slots(self) -> int | None:
         """Return how many daemon readings the deployment carries at once; None while all are direct."""
         return self._daemon.slots()
+
+    def last_answer(self) -> LastAnswer | None:
+        """Return how the control plane itself answered last; what a daemon says through its proxy does not count."""
+        return self._control_plane.last_answer
 
     def forget(self, sandbox_id: str) -> None:
         """Let go of the way to a sandbox that has ended."""

@@ -1,0 +1,29 @@
+"""The poller's own metrics as a page that Prometheus scrapes.
+
+Names end as Prometheus wants them (`_total`, `_seconds`, `_bytes`); over OTLP they are those of the contract.
+"""
+
+import asyncio
+
+from opentelemetry.exporter.prometheus import PrometheusMetricReader
+from prometheus_client import CollectorRegistry
+from prometheus_client.exposition import choose_encoder
+
+
+class MetricsPage:
+    """A view of the meter provider that `reader` is given to; the process-wide registry is left alone."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self.reader = PrometheusMetricReader(scope_info_enabled=False, registry=self._registry)
+        self._one_at_a_time = asyncio.Lock()
+
+    async def render(self, accept: str) -> tuple[bytes, str]:
+        """Return the page and its content type, in the newest format that the `Accept` header takes.
+
+        Collected in a thread, since the outbox is asked too; one at a time, since the reader hands a collection to
+        whoever comes first.
+        """
+        encode, content_type = choose_encoder(accept)
+        async with self._one_at_a_time:
+            return await asyncio.to_thread(encode, self._registry), content_type

@@ -1,0 +1,55 @@
+"""What a running poller tells about itself, while it reads and while its control plane is away."""
+
+import requests
+from prometheus_client.parser import text_string_to_metric_families
+
+from sandgauge_demo.deployment import Route
+from sandgauge_schemas import names
+from support.feed import feed, start_span
+from support.waiting import wait_until
+
+SAMPLE = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
+
+
+def get(url):
+    with requests.Session() as session:
+        session.trust_env = False
+        return session.get(url, timeout=10)
+
+
+def control_plane_of(poller):
+    answer = get(f"{poller.status_url}/readyz")
+    assert answer.status_code == 200, "a control plane is no gate"
+    return answer.json()["control_planes"]["training"]
+
+
+def test_the_page_counts_and_names_no_sandbox(osb, make_poller, otlp_sink):
+    sandbox_id = osb.create()
+    with make_poller() as poller:
+        assert control_plane_of(poller) == {"last_answer": "not_asked"}
+        span = start_span(sandbox_id)
+        feed(poller.endpoint, span)
+        otlp_sink.wait_for(lambda seen: len(seen.spans(SAMPLE)) >= 2)
+        page = get(f"{poller.status_url}/metrics").text
+        assert control_plane_of(poller)["last_answer"] == "ok"
+    values = {
+        (s.name, s.labels.get("kind"), s.labels.get("outcome"), s.labels.get("state")): s.value
+        for family in text_string_to_metric_families(page)
+        for s in family.samples
+    }
+    assert values["sandgauge_poller_sandboxes", None, None, "active"] == 1
+    assert values["sandgauge_poller_reads_total", "sample", "ok", None] >= 2
+    assert sandbox_id not in page
+    assert otlp_sink.spans(SAMPLE)[0].attributes[names.NEMO_GYM_SANDBOX_ID] == sandbox_id
+
+
+def test_a_control_plane_in_trouble_is_shown_with_its_error(osb, make_poller):
+    sandbox_id = osb.create()
+    for route in (Route.INSPECT, Route.GET):
+        osb.fault(route, status=500, body="boom")
+    with make_poller() as poller:
+        feed(poller.endpoint, start_span(sandbox_id))
+        wait_until(
+            lambda: control_plane_of(poller)["last_answer"] == "http_error", timeout_s=30, what="the error to be shown"
+        )
+        assert 0 <= control_plane_of(poller)["seconds_ago"] < 60

@@ -1,0 +1,106 @@
+"""The status port alone: which routes want the token, and what the probes say while parts come up or go away."""
+
+from contextlib import asynccontextmanager
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from sandgauge_poller.config import Status
+from sandgauge_poller.reading.provider import LastAnswer
+from sandgauge_poller.self_metrics import SelfMetrics, make_meter_provider
+from sandgauge_poller.status.metrics_page import MetricsPage
+from sandgauge_poller.status.readiness import Readiness
+from sandgauge_poller.status.server import StatusServer
+from sandgauge_schemas import names
+from sandgauge_schemas.names import ErrorType, SpanOutcome
+
+TOKEN = "t0ken-of-the-page"
+
+
+class StubProvider:
+    def __init__(self, last=None):
+        self._last = last
+
+    def last_answer(self):
+        return self._last
+
+
+@asynccontextmanager
+async def served(readiness=None, token=""):
+    page = MetricsPage()
+    provider = make_meter_provider(lambda _: True, interval_s=3600, other_readers=[page.reader])
+    metrics = SelfMetrics(provider.get_meter("test"))
+    metrics.spans(SpanOutcome.ACCEPTED, None, 3)
+    status = Status(endpoint="127.0.0.1:0", auth={"bearer_token": token})
+    server = StatusServer(status, readiness or Readiness(monotonic=lambda: 0.0), page)
+    host, port = await server.start()
+    try:
+        async with aiohttp.ClientSession(f"http://{host}:{port}", trust_env=False) as session:
+            yield session
+    finally:
+        await server.stop()
+        provider.shutdown()
+
+
+@pytest.mark.parametrize(
+    ("path", "auth", "status"),
+    [
+        ("/healthz", None, 200),
+        ("/readyz", None, 503),
+        ("/metrics", None, 401),
+        ("/metrics", f"Bearer {TOKEN}", 200),
+        ("/metrics", aiohttp.encode_basic_auth("", TOKEN), 200),
+        ("/metrics", aiohttp.encode_basic_auth("prometheus", TOKEN), 200),
+        ("/metrics", aiohttp.encode_basic_auth(TOKEN, ""), 401),
+        ("/metrics", "Bearer wrong", 401),
+    ],
+)
+async def test_probes_need_no_token_and_the_page_does(path, auth, status):
+    async with (
+        served(token=TOKEN) as session,
+        session.get(path, headers={"Authorization": auth} if auth else {}) as answer,
+    ):
+        assert answer.status == status
+        assert ("WWW-Authenticate" in answer.headers) is (status == 401)
+        assert TOKEN not in await answer.text()
+
+
+async def test_without_a_token_the_page_is_open_and_names_its_format():
+    async with served() as session, session.get("/metrics") as answer:
+        assert answer.status == 200
+        assert answer.headers["Content-Type"].startswith("text/plain; version=")
+        families = {family.name: family for family in text_string_to_metric_families(await answer.text())}
+    (sample,) = [s for s in families["sandgauge_poller_spans"].samples if s.name == "sandgauge_poller_spans_total"]
+    assert (sample.labels["outcome"], sample.value) == ("accepted", 3)
+
+
+async def test_the_store_and_the_ingest_port_are_the_gates():
+    readiness = Readiness(monotonic=lambda: 0.0)
+    async with served(readiness) as session:
+        for store, ingest, status in ((False, False, 503), (True, False, 503), (False, True, 503), (True, True, 200)):
+            readiness.store, readiness.ingest = store, ingest
+            async with session.get("/readyz") as answer:
+                assert answer.status == status
+                assert await answer.json() == {
+                    "ready": status == 200,
+                    "store": store,
+                    "ingest": ingest,
+                    "control_planes": {},
+                }
+
+
+async def test_a_control_plane_is_shown_and_is_no_gate():
+    providers = {
+        "fine": StubProvider(LastAnswer(97.5, None)),
+        "away": StubProvider(LastAnswer(40.0, ErrorType.CONNECTION)),
+        "idle": StubProvider(),
+    }
+    readiness = Readiness(monotonic=lambda: 100.0, store=True, ingest=True, providers=providers)
+    async with served(readiness) as session, session.get("/readyz") as answer:
+        assert answer.status == 200
+        assert (await answer.json())["control_planes"] == {
+            "fine": {"last_answer": "ok", "seconds_ago": 2.5},
+            "away": {"last_answer": names.ErrorType.CONNECTION.value, "seconds_ago": 60.0},
+            "idle": {"last_answer": "not_asked"},
+        }
