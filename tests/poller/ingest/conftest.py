@@ -65,10 +65,12 @@ class FinalReader:
     outcome: FinalReading = FinalReading.RECORDED
     error: Exception | None = None
     asked: list[str] = field(default_factory=list)
+    entered: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(0))
     open: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def __call__(self, sandbox_id: str) -> FinalReading:
         self.asked.append(sandbox_id)
+        self.entered.release()
         await self.open.wait()
         if self.error is not None:
             raise self.error
