@@ -6,6 +6,7 @@ from sandgauge_poller.reading.context import ReadingContext
 from sandgauge_poller.reading.missed import taken_back
 from sandgauge_poller.reading.provider import ReadWindow, SandboxState, StatusReading
 from sandgauge_poller.reading.schedule import Due, Task
+from sandgauge_poller.reading.unanswered import Unanswered
 from sandgauge_poller.reading.verdict import Standing, Verdict, judge
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import End
@@ -37,10 +38,13 @@ class Endings:
 
     def __init__(self, context: ReadingContext) -> None:
         self._context = context
+        self._unanswered = Unanswered()
 
     def ask_status(self, sandbox: Tracked) -> None:
-        """Plan a status question soon, unless one was just asked."""
+        """Plan a status question soon, unless one was just asked or waits for its turn."""
         context = self._context
+        if sandbox in self._unanswered:
+            return
         at = max(context.clock.monotonic(), context.pace(sandbox).last_status + _STATUS_APART_S)
         planned = context.schedule.at(sandbox.key, Task.STATUS)
         if planned is None or at < planned:
@@ -65,7 +69,9 @@ class Endings:
         if standing is Standing.ALIVE and sandbox.paused:
             # What it resumed as may be another pod, on another host.
             schedule.put(sandbox.key, Task.ALLOCATION, now)
-        if standing is Standing.ASK_AGAIN:
+        if standing is Standing.UNKNOWN:
+            schedule.put(sandbox.key, Task.STATUS, now + self._turn_s(sandbox))
+        elif standing is Standing.ASK_AGAIN:
             schedule.put(sandbox.key, Task.STATUS, now + _STATUS_APART_S)
         elif status.expires_at_ns is not None and status.expires_at_ns > status.window.end_ns:
             # Renewed by then, or gone: either way the record says so just after the time it now names.
@@ -115,6 +121,7 @@ class Endings:
         progress.confirmed = reason in _ABSENT
         self._settle_missed(sandbox)
         context.leave(sandbox)
+        self._unanswered.discard(sandbox)
         context.schedule.drop(sandbox.key, *_WHILE_ALIVE)
         context.provider(sandbox).forget(sandbox.key.sandbox_id)
         # Planned first: a record that fails must not leave the sandbox without the rest of its end.
@@ -162,7 +169,7 @@ class Endings:
             sandbox.progress.leaked = True
             await self._context.sink.changed(sandbox)
         elif standing is not Standing.ENDED:
-            at = self._context.clock.monotonic() + _CONFIRM_RETRY_S
+            at = self._context.clock.monotonic() + max(_CONFIRM_RETRY_S, self._turn_s(sandbox))
             self._context.schedule.put(sandbox.key, Task.LEAK_CHECK, at)
 
     async def confirm_end(self, sandbox: Tracked, due: Due) -> bool:
@@ -183,7 +190,7 @@ class Endings:
             await context.sink.changed(sandbox)
             return True
         if status.state in (None, SandboxState.STOPPING, SandboxState.UNKNOWN):
-            at = context.clock.monotonic() + _CONFIRM_RETRY_S
+            at = context.clock.monotonic() + max(_CONFIRM_RETRY_S, self._turn_s(sandbox))
             context.schedule.put(sandbox.key, Task.CONFIRM_END, at)
             return False
         progress.confirmed = True
@@ -206,6 +213,7 @@ class Endings:
         context, progress = self._context, sandbox.progress
         if progress.summarised and progress.confirmed:
             context.schedule.drop(sandbox.key)
+            self._unanswered.discard(sandbox)
             context.paces.pop(sandbox.key, None)
             await context.finish(sandbox)
 
@@ -236,4 +244,29 @@ class Endings:
         status = await context.provider(sandbox).read_status(sandbox.key.sandbox_id)
         pace.last_status = context.clock.monotonic()
         context.metrics.read(sandbox.deployment or "", ReadKind.STATUS, status.error_type, status.window)
+        if status.state is None:
+            self._unanswered.add(sandbox)
+        else:
+            self._take_up_again(sandbox.deployment or "")
         return status
+
+    def _turn_s(self, sandbox: Tracked) -> float:
+        """Return how long a sandbox waits for its next turn: all of a deployment's together ask once an interval."""
+        return self._context.interval(sandbox) * self._unanswered.count(sandbox.deployment or "")
+
+    def _take_up_again(self, deployment: str) -> None:
+        """Ask and read at once, within the rate, what could not be while the control plane said nothing."""
+        context = self._context
+        now = context.clock.monotonic()
+        for sandbox in self._unanswered.take(deployment):
+            pace, at = context.pace(sandbox), context.first_reads[deployment].claim(now)
+            sooner = {Task.STATUS, Task.CONFIRM_END}
+            if pace.failures:
+                sooner.add(Task.SAMPLE)
+            if pace.allocation_failures:
+                sooner.add(Task.ALLOCATION)
+            pace.failures = 0
+            for task in sooner:
+                planned = context.schedule.at(sandbox.key, task)
+                if planned is not None and at < planned:
+                    context.schedule.put(sandbox.key, task, at)

@@ -63,7 +63,11 @@ class Sampling:
             pace.allocation_failures = 0
             context.schedule.put(sandbox.key, Task.ALLOCATION, now + context.settings.refresh_interval)
         else:
-            wait = back_off(_ALLOCATION_RETRY_S, pace.allocation_failures)
+            is_urgent = sandbox.progress.allocation is None or reading.error_type is ErrorType.NOT_FOUND
+            # In the end a control plane in trouble is asked no more often than one in health.
+            wait = refresh = context.settings.refresh_interval
+            if is_urgent:
+                wait = back_off(min(_ALLOCATION_RETRY_S, refresh), pace.allocation_failures, longest=refresh)
             pace.allocation_failures += 1
             context.schedule.put(sandbox.key, Task.ALLOCATION, now + wait)
             if reading.error_type is ErrorType.NOT_FOUND:

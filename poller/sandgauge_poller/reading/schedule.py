@@ -101,9 +101,9 @@ def next_on_phase(after: float, interval: float, own_phase: float) -> float:
     return (ticks + own_phase) * interval
 
 
-def back_off(interval: float, failures: int) -> float:
-    """Return the wait after that many failures in a row: doubled each time, up to a minute or the interval."""
-    return min(interval * 2.0 ** min(failures, 16), max(LONGEST_BACK_OFF_S, interval))
+def back_off(interval: float, failures: int, *, longest: float = LONGEST_BACK_OFF_S) -> float:
+    """Return the wait after that many failures in a row: doubled each time, up to the longest or the interval."""
+    return min(interval * 2.0 ** min(failures, 16), max(longest, interval))
 
 
 class Load:

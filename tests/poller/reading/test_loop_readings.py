@@ -124,10 +124,11 @@ async def test_an_allocation_that_cannot_be_read_is_asked_for_again_ever_less_of
     async with world() as w:
         w.provider["s-1"].allocation = ErrorType.HTTP_ERROR
         w.start()
-        await w.until(200)
+        await w.until(1200)
         w.provider["s-1"].allocation = ErrorType.NO_SUPPORTED_QUANTITY
-        await w.until(600)
-    assert [round(gap) for gap in gaps(w.provider.times("allocation"))] == [2, 4, 8, 16, 32, 60, 60, 60, 300]
+        await w.until(1900)
+    expected = [2, 4, 8, 16, 32, 64, 128, 256, 300, 300, 300, 300]
+    assert [round(gap) for gap in gaps(w.provider.times("allocation"))] == expected
 
 
 @in_virtual_time
