@@ -10,6 +10,9 @@ from sandgauge_poller.tracking.active_set import ActiveSet
 from sandgauge_poller.tracking.database import Database
 from sandgauge_schemas.names import SandboxState, Signal
 
+_OWNED_STATES = tuple(state for state in SandboxState if state is not SandboxState.UNMATCHED)
+_WITHOUT_DEPLOYMENT = ((None, SandboxState.UNMATCHED), (None, SandboxState.NOT_READ))
+
 
 class Observation:
     """Snapshots for the thread that collects the metrics."""
@@ -23,8 +26,14 @@ class Observation:
         self._now_ns = now_ns
 
     def sandboxes(self) -> Mapping[tuple[str | None, SandboxState], int]:
-        """Return how many sandboxes there are, by deployment and state."""
-        return Counter((sandbox.deployment, self._context.state(sandbox)) for sandbox in self._active)
+        """Return how many sandboxes there are, by deployment and state.
+
+        Where there are none it says 0: a series that only stopped would stay at its last value for minutes.
+        """
+        owned = [(name, state) for name in self._context.providers for state in _OWNED_STATES]
+        counts: dict[tuple[str | None, SandboxState], int] = dict.fromkeys([*owned, *_WITHOUT_DEPLOYMENT], 0)
+        counts.update(Counter((sandbox.deployment, self._context.state(sandbox)) for sandbox in self._active))
+        return counts
 
     def leaks(self) -> Mapping[str, int]:
         """Return how many leaked sandboxes are alive, by deployment."""
