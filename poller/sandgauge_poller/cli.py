@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from sandgauge_poller.config import Config, ConfigErrors, find_config, load_config
+from sandgauge_poller.config import Config, ConfigErrors, as_yaml, find_config, load_config
 from sandgauge_poller.logs import set_up_logs
 from sandgauge_poller.tracking.database import StateError
 from sandgauge_schemas.version import __version__
@@ -59,9 +59,13 @@ async def _run(config: Config) -> None:
 
 @cli.command()
 @_config_option
-def check(config_file: Path | None) -> None:
+@click.option("--print-config", "print_it", is_flag=True, help="Print it with every default, secrets masked.")
+def check(config_file: Path | None, *, print_it: bool) -> None:
     """Check the configuration and say what is wrong, with file, line, key and cure."""
     config = _load(config_file)
+    if print_it:
+        click.echo(as_yaml(config), nl=False)
+        return
     count = len(config.deployments)
     click.echo(f"ok: {count} deployment{'' if count == 1 else 's'}")
 

@@ -58,6 +58,18 @@ def test_a_good_configuration_ends_with_0(tmp_path):
     assert (answer.returncode, answer.stdout.strip()) == (0, "ok: 1 deployment")
 
 
+def test_the_effective_configuration_is_printed_and_loads_again(tmp_path):
+    text = "deployments:\n  - {name: training, endpoint: http://127.0.0.1:8080, api_key: hunter2hunter2}\n"
+    (tmp_path / "sandgauge.yaml").write_text(text)
+    first = sandgauge("check", "--print-config", cwd=tmp_path)
+    assert first.returncode == 0
+    assert "collection_interval: 10s" in first.stdout
+    assert "hunter2" not in first.stdout + first.stderr
+    (tmp_path / "printed.yaml").write_text(first.stdout)
+    again = sandgauge("check", "--print-config", "--config", "printed.yaml", cwd=tmp_path)
+    assert (again.returncode, again.stdout) == (0, first.stdout)
+
+
 @pytest.mark.parametrize("command", ["check", "run"])
 def test_no_configuration_prints_the_smallest_one(command, tmp_path):
     answer = sandgauge(command, cwd=tmp_path)

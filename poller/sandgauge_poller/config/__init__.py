@@ -21,6 +21,7 @@ from sandgauge_poller.config.model import (
     Status,
     Tracking,
 )
+from sandgauge_poller.config.printing import as_yaml
 from sandgauge_poller.config.units import format_duration
 from sandgauge_poller.config.urls import ListenAddress, scope_identity
 from sandgauge_poller.config.values import ProxyUse
@@ -47,6 +48,7 @@ __all__ = [
     "State",
     "Status",
     "Tracking",
+    "as_yaml",
     "find_config",
     "format_duration",
     "load_config",

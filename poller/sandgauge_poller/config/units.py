@@ -22,6 +22,7 @@ _SIZE_UNITS = {
     **{f"{prefix}B": 1000**power for power, prefix in enumerate("kMGT", start=1)},
 }
 _SIZE = re.compile(r"(?P<number>[0-9]{1,16}(?:\.[0-9]{1,3})?)(?P<unit>[A-Za-z]{1,3})")
+_WRITTEN_SIZE_UNITS = ("TiB", "GiB", "MiB", "KiB")
 _BARE_NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)?")
 
 _DURATION_CURE = "write a number with its unit, such as 10s, 500ms, 5m or 1m30s (units: h, m, s, ms)"
@@ -84,3 +85,9 @@ def parse_size(text: str) -> int:
     if not 0 < size <= LARGEST_SIZE:
         raise InvalidValueError("must be more than zero and at most 1024TiB", _SIZE_CURE)
     return int(size)
+
+
+def format_size(size: int) -> str:
+    """Return `size` bytes as `parse_size` reads them, in the largest unit that holds them without a rest."""
+    unit = next((unit for unit in _WRITTEN_SIZE_UNITS if size % _SIZE_UNITS[unit] == 0), "B")
+    return f"{size // _SIZE_UNITS[unit]}{unit}"

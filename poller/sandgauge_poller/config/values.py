@@ -8,10 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, PlainSerializer, SecretStr
 
 from sandgauge_poller.config.errors import InvalidValueError
-from sandgauge_poller.config.units import parse_duration, parse_size
+from sandgauge_poller.config.units import format_duration, format_size, parse_duration, parse_size
 from sandgauge_poller.config.urls import (
     ListenAddress,
     parse_collector,
@@ -34,6 +34,11 @@ class ProxyUse(StrEnum):
 
 def _from_text(parse: Callable[[str], object]) -> BeforeValidator:
     return BeforeValidator(lambda value: parse(value) if isinstance(value, str) else value)
+
+
+def _as_text(write: Callable[[Any], str]) -> PlainSerializer:
+    """Write the value as the file would have it; values for Python stay what they are."""
+    return PlainSerializer(write, return_type=str, when_used="json")
 
 
 def _proxy_use(value: object) -> object:
@@ -70,6 +75,11 @@ def _sendable(secret: SecretStr) -> SecretStr:
     except UnicodeEncodeError:
         raise InvalidValueError("holds characters that no HTTP header carries", "write it in ASCII") from None
     return secret
+
+
+def _masked(secret: SecretStr) -> str:
+    """Return the same for every secret; an empty one stays empty, since that there is none is no secret."""
+    return "***" if secret.get_secret_value() else ""
 
 
 def _path(text: str) -> Path:
@@ -117,16 +127,16 @@ def _execd_on(value: bool) -> bool:
 
 
 Name = Annotated[str, AfterValidator(_name)]
-Duration = Annotated[float, _from_text(parse_duration), Field(ge=0, allow_inf_nan=False)]
+Duration = Annotated[float, _from_text(parse_duration), Field(ge=0, allow_inf_nan=False), _as_text(format_duration)]
 """Seconds."""
 PositiveDuration = Annotated[Duration, Field(gt=0)]
-Size = Annotated[int, _from_text(parse_size), Field(gt=0)]
+Size = Annotated[int, _from_text(parse_size), Field(gt=0), _as_text(format_size)]
 """Bytes."""
 ControlPlaneUrl = Annotated[str, AfterValidator(parse_control_plane)]
 CollectorUrl = Annotated[str, AfterValidator(parse_collector)]
 HostRule = Annotated[str, AfterValidator(parse_host_rule)]
-Listen = Annotated[InstanceOf[ListenAddress], _from_text(parse_listen_address)]
-Secret = Annotated[SecretStr, AfterValidator(_sendable)]
+Listen = Annotated[InstanceOf[ListenAddress], _from_text(parse_listen_address), _as_text(str)]
+Secret = Annotated[SecretStr, AfterValidator(_sendable), _as_text(_masked)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
 Folder = Annotated[Path, _from_text(_path)]
 OptionalFile = Annotated[Path | None, _from_text(_file)]
