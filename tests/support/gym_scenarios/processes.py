@@ -5,6 +5,7 @@ import multiprocessing
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ProcessPoolExecutor
 
 from nemo_gym.sandbox.api import AsyncSandbox
@@ -67,8 +68,9 @@ def child_process() -> None:
 
 
 def main(program: str, *arguments: str) -> None:
-    """Run one of the programs above."""
+    """Run one of the programs above, and print the time at its end."""
     if program == "start_one":
         start_one(int(arguments[0]))
     else:
         globals()[program](*arguments)
+    print(time.time())
