@@ -3,10 +3,11 @@
 import contextlib
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import venv
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -42,6 +43,35 @@ path = "{folder}/osb.db"
 """
 
 
+class ServerProcess:
+    """The server's process, which can be started again after its end: same address, same state."""
+
+    def __init__(self, command: Sequence[str], environment: Mapping[str, str], log: Path) -> None:
+        self._command = command
+        self._environment = environment
+        self.log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; it answers some seconds later."""
+        with self.log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command,
+                env=self._environment,
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=output,
+                start_new_session=True,
+            )
+
+    def end(self, number: signal.Signals) -> None:
+        """Send it a signal and wait for its end; nothing happens when it has ended."""
+        if self._process is not None:
+            self._process.send_signal(number)
+            self._process.wait(timeout=30)
+            self._process = None
+
+
 @dataclass(frozen=True, slots=True)
 class OpenSandboxServer:
     """A running control plane: its address, and what a test asks of it."""
@@ -49,6 +79,16 @@ class OpenSandboxServer:
     endpoint: str
     api_key: str
     daemon: DockerDaemon
+    process: ServerProcess
+
+    def start(self) -> None:
+        """Start the server, again after `kill`, and return once it answers."""
+        self.process.start()
+        wait_until(lambda: healthy(self), timeout_s=60, what="a healthy opensandbox-server")
+
+    def kill(self) -> None:
+        """End the server as a crash does; the sandboxes live on."""
+        self.process.end(signal.SIGKILL)
 
     def create(self, cpu: str | None, memory: str | None, **more: Any) -> str:
         """Create a sandbox with the given limits (Kubernetes quantities; None for no limit) and return its id.
@@ -104,21 +144,18 @@ def running_opensandbox_server(daemon: DockerDaemon, folder: Path) -> Iterator[O
         CONFIGURATION.format(address=daemon.address, port=PORT, api_key=API_KEY, execd_image=EXECD_IMAGE, folder=folder)
     )
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder), "DOCKER_HOST": daemon.host}
-    command = daemon.inside(str(program), "--config", str(config))
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, env=environment, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
-        )
-    server = OpenSandboxServer(endpoint=f"http://{daemon.address}:{PORT}", api_key=API_KEY, daemon=daemon)
+    process = ServerProcess(daemon.inside(str(program), "--config", str(config)), environment, log)
+    server = OpenSandboxServer(
+        endpoint=f"http://{daemon.address}:{PORT}", api_key=API_KEY, daemon=daemon, process=process
+    )
     try:
-        wait_until(lambda: healthy(server), timeout_s=60, what="a healthy opensandbox-server")
+        server.start()
         yield server
     except TimeoutError as error:
         error.add_note(log.read_text()[-4000:])
         raise
     finally:
-        process.terminate()
-        process.wait(timeout=30)
+        process.end(signal.SIGTERM)
 
 
 def healthy(server: OpenSandboxServer) -> bool:
