@@ -204,3 +204,16 @@ async def test_more_than_a_hundred_reads_run_at_once():
 def test_an_answer_shows_no_body():
     answer = Answer(window=None, body=b"DATABASE_URL=secret")
     assert "secret" not in repr(answer)
+
+
+async def test_a_question_whose_connection_breaks_is_not_sent_again():
+    async def drop(request: web.Request) -> web.StreamResponse:
+        assert request.transport is not None
+        request.transport.abort()
+        return web.Response()
+
+    async with StubServer() as server:
+        server.on("/", drop)
+        answer = await get(f"{server.url}/")
+    assert answer.error_type is ErrorType.CONNECTION
+    assert server.paths == ["/"]

@@ -14,8 +14,8 @@ from support.feed import feed, start_span
 from support.hostile_daemons import HostileDaemons, response, says, says_for_ever, says_nothing
 from support.otlp_sink import OtlpSink
 from support.running_poller import RunningPoller
+from support.sandbox_records import SandboxRecords
 
-SAMPLE = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
 STATUS, ERROR = names.NEMO_GYM_SANDBOX_RESOURCE_STATUS, names.ERROR_TYPE
 NUMBERS = {
     names.NEMO_GYM_SANDBOX_SAMPLE_CPU_COUNT: 2.0,
@@ -112,7 +112,7 @@ async def _tells_the_time(reader, writer):
 
 @pytest.fixture(scope="module")
 def seen(tmp_path_factory):
-    """Read every daemon both ways at once, then return the receiver and the daemons, by way."""
+    """Read every daemon both ways at once, then return the receiver and a look-up of a sandbox's readings."""
     cases = {case: script for case, (script, _) in (REFUSED | ACCEPTED).items()} | dict.fromkeys(
         HEALTHY, _tells_the_time
     )
@@ -137,28 +137,23 @@ def seen(tmp_path_factory):
             },
         )
         expected = {f"{case}.{way}" for case in cases for way in WAYS}
+        readings = SandboxRecords(sink).of
         with poller:
             for deployment in deployments:
                 scope = {names.NEMO_GYM_SANDBOX_SCOPE: deployment["endpoint"]}
                 ids = [f"{case}.{deployment['name']}" for case in cases]
                 feed(poller.endpoint, *(start_span(sandbox_id, attributes=scope) for sandbox_id in ids))
-            sink.wait_for(
-                lambda sink: {id_ for id_ in expected if len(_readings(sink, id_)) < LEAST_READINGS} == set(), 60
-            )
+            sink.wait_for(lambda _: all(len(readings(id_)) >= LEAST_READINGS for id_ in expected), 60)
         assert poller.complaints() == []
         assert sink.violations == []
-        yield sink, {"direct": direct, "proxied": proxied}
-
-
-def _readings(sink, sandbox_id):
-    return [span for span in sink.spans(SAMPLE) if span.attributes[names.NEMO_GYM_SANDBOX_ID] == sandbox_id]
+        yield sink, readings
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", REFUSED)
 def test_what_is_no_reading_is_one_unavailable_record_with_its_reason(seen, case, way):
-    sink, _ = seen
-    readings = _readings(sink, f"{case}.{way}")
+    sink, of = seen
+    readings = of(f"{case}.{way}")
     assert {(span.attributes[STATUS], span.attributes[ERROR]) for span in readings} == {
         ("unavailable", REFUSED[case][1])
     }
@@ -170,9 +165,9 @@ def test_what_is_no_reading_is_one_unavailable_record_with_its_reason(seen, case
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", ACCEPTED)
 def test_what_holds_numbers_is_a_reading_of_just_those(seen, case, way):
-    sink, _ = seen
+    _, readings = seen
     expected = {key: value for key, value in {**NUMBERS, **ACCEPTED[case][1]}.items() if value is not None}
-    for span in _readings(sink, f"{case}.{way}"):
+    for span in readings(f"{case}.{way}"):
         assert span.attributes[STATUS] == "ok"
         assert {key: span.attributes[key] for key in NUMBERS if key in span.attributes} == expected
 
@@ -180,24 +175,24 @@ def test_what_holds_numbers_is_a_reading_of_just_those(seen, case, way):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", TIMED)
 def test_a_reading_ends_after_two_seconds(seen, case, way):
-    durations = [(span.end_ns - span.start_ns) / 1e9 for span in _readings(seen[0], f"{case}.{way}")]
+    durations = [(span.end_ns - span.start_ns) / 1e9 for span in seen[1](f"{case}.{way}")]
     assert statistics.median_low(durations) == pytest.approx(2.0, abs=0.2)
 
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("case", sorted(REFUSED.keys() - set(TIMED)))
 def test_whatever_is_told_at_once_is_judged_at_once(seen, case, way):
-    durations = [(span.end_ns - span.start_ns) / 1e9 for span in _readings(seen[0], f"{case}.{way}")]
+    durations = [(span.end_ns - span.start_ns) / 1e9 for span in seen[1](f"{case}.{way}")]
     assert min(durations) < 1.0
 
 
 def test_a_clock_in_the_future_moves_no_point(seen):
-    sink, _ = seen
+    sink, readings = seen
     for way in WAYS:
         sandbox_id = f"future-clock.{way}"
-        assert {
-            span.attributes[names.NEMO_GYM_SANDBOX_SAMPLE_TIMESTAMP_MS] for span in _readings(sink, sandbox_id)
-        } == {4102444800000}
+        assert {span.attributes[names.NEMO_GYM_SANDBOX_SAMPLE_TIMESTAMP_MS] for span in readings(sandbox_id)} == {
+            4102444800000
+        }
         times = {p.time_ns for p in sink.points() if p.attributes.get(names.NEMO_GYM_SANDBOX_ID) == sandbox_id}
         assert times
         assert max(times) <= time.time_ns()
@@ -212,7 +207,7 @@ def test_no_impossible_number_is_ever_exported(seen):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("sandbox_id", HEALTHY)
 def test_other_sandboxes_keep_their_cadence(seen, sandbox_id, way):
-    readings = _readings(seen[0], f"{sandbox_id}.{way}")
+    readings = seen[1](f"{sandbox_id}.{way}")
     assert {span.attributes[STATUS] for span in readings} == {"ok"}
     starts = sorted(span.start_ns for span in readings)
     # The first gap runs up to the sandbox's own phase.

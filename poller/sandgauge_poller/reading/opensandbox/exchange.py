@@ -68,6 +68,8 @@ class BoundedSession:
             trust_env=False,
             trace_configs=list(trace_configs),
         )
+        # The library sends a GET whose connection breaks a second time, past every rate and without a word.
+        self._session._retry_connection = False  # noqa: SLF001  # there is no public way
 
     async def get(
         self,
