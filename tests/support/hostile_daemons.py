@@ -24,8 +24,12 @@ _INSPECT = (
 def response(
     body: bytes = b"", *, status: str = "200 OK", headers: Mapping[str, str] | None = None, length: int | None = None
 ) -> bytes:
-    """Return a whole HTTP answer; `length` is a Content-Length that is not the body's."""
-    lines = {"Content-Length": str(len(body) if length is None else length), **(headers or {})}
+    """Return a whole HTTP answer, the last of its connection; `length` is a Content-Length that is not the body's."""
+    lines = {
+        "Connection": "close",
+        "Content-Length": str(len(body) if length is None else length),
+        **(headers or {}),
+    }
     head = f"HTTP/1.1 {status}\r\n" + "".join(f"{name}: {value}\r\n" for name, value in lines.items())
     return head.encode() + b"\r\n" + body
 
@@ -136,16 +140,15 @@ class HostileDaemons:
         return handler
 
     async def _control_plane(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        while True:
-            head = await reader.readuntil(b"\r\n\r\n")
-            path = head.split(b" ", 2)[1].decode()
-            sandbox_id, _, rest = path.removeprefix("/v1/sandboxes/").partition("/")
-            if rest.startswith("proxy/"):
-                self.asked["proxy"] += 1
-                await self._daemons[sandbox_id](reader, writer)
-                return
-            writer.write(self._word_on(sandbox_id, rest))
-            await writer.drain()
+        head = await reader.readuntil(b"\r\n\r\n")
+        path = head.split(b" ", 2)[1].decode()
+        sandbox_id, _, rest = path.removeprefix("/v1/sandboxes/").partition("/")
+        if rest.startswith("proxy/"):
+            self.asked["proxy"] += 1
+            await self._daemons[sandbox_id](reader, writer)
+            return
+        writer.write(self._word_on(sandbox_id, rest))
+        await writer.drain()
 
     def _word_on(self, sandbox_id: str, rest: str) -> bytes:
         if rest.startswith("diagnostics"):
