@@ -196,6 +196,7 @@ def seconds(span: SeenSpan) -> float:
 def test_each_end_has_its_reason_and_comes_once(watch, life):
     assert summary(watch, life)[names.NEMO_GYM_SANDBOX_END_REASON] == BY_ITSELF.get(life, "stopped")
     assert summary(watch, life)[names.NEMO_GYM_SANDBOX_LEAKED] is False
+    assert summary(watch, life)[names.NEMO_GYM_SANDBOX_SUMMARY_RESETS] == 0
 
 
 def test_a_paused_sandbox_is_recorded_as_such_and_its_daemon_left_alone(watch, story):

@@ -62,6 +62,7 @@ def record_allocation(sandbox: Tracked, reading: AllocationReading) -> OutboxIte
     progress = sandbox.progress
     # While a sandbox lives only a kill that was seen says something: the flag is False until it is over.
     progress.oom_killed = reading.oom_killed or progress.oom_killed
+    _count_restarts(progress, reading)
     if reading.error_type in _SILENT and progress.allocation is not None:
         return None
     allocation = reading.allocation
@@ -70,9 +71,6 @@ def record_allocation(sandbox: Tracked, reading: AllocationReading) -> OutboxIte
     status = ReadingStatus(source=reading.source, error_type=reading.error_type)
     if (status, allocation) == (progress.allocation_status, progress.recorded_allocation):
         return None
-    before = progress.recorded_allocation
-    if before and before.designator and allocation.designator and before.designator != allocation.designator:
-        progress.resets += 1
     progress.allocation_status, progress.recorded_allocation = status, allocation
     if reading.error_type is None:
         progress.allocation = allocation
@@ -223,6 +221,25 @@ def _count(progress: Progress, window: ReadWindow, values: Mapping[str, float]) 
             progress.statistics[metric].add(value)
         else:
             progress.statistics[metric] = RunningStatistics.of(value)
+
+
+def _count_restarts(progress: Progress, reading: AllocationReading) -> None:
+    """Count the lives that began under the same id since the last look; what was before the first is not known.
+
+    Readings do not count: that memory falls is no proof, since a program may just have let go of it.
+    """
+    started_ns, known_ns = reading.started_ns, progress.started_ns
+    if started_ns is None or (known_ns is not None and started_ns < known_ns):
+        return  # an older life: for a while the control plane may still show the pod that was replaced
+    if started_ns == known_ns:
+        known = progress.restarts if progress.restarts is not None else reading.restarts
+        if reading.restarts is not None and known is not None:
+            progress.resets += max(0, reading.restarts - known)
+            progress.restarts = reading.restarts
+        return
+    if known_ns is not None:
+        progress.resets += 1 + (reading.restarts or 0)
+    progress.started_ns, progress.restarts = started_ns, reading.restarts
 
 
 def _effective_interval(progress: Progress) -> float | None:

@@ -38,13 +38,19 @@ class ReadWindow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllocationReading:
-    """Quantities and placement in force; placement may be known although the quantities are not."""
+    """Quantities and placement in force; placement may be known although the quantities are not.
+
+    `started_ns`: when its container or pod began its present life, in ns since the epoch on the runtime's clock.
+    `restarts`: how often its main container was started again within that life. Both None where nothing tells.
+    """
 
     window: ReadWindow
     source: ResourceSource
     error_type: ErrorType | None = None
     allocation: Allocation = Allocation()
     oom_killed: bool | None = None
+    started_ns: int | None = None
+    restarts: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -82,6 +82,10 @@ class Progress:
     cpu_zeros: int = 0
     series: dict[str, Series] = field(default_factory=dict)
     """Live gauge series by metric name."""
+    started_ns: int | None = None
+    """When its container or pod began its present life, on the clock of whoever runs it."""
+    restarts: int | None = None
+    """How often its container was started again within that life, as last told."""
     resets: int = 0
     oom_killed: bool | None = None
     expires_at_ns: int | None = None

@@ -131,13 +131,37 @@ def test_an_allocation_never_known_is_recorded_as_unavailable_once_for_each_reas
     assert [item and span(item).attributes[names.ERROR_TYPE] for item in items] == ["timeout", None, "not_found"]
 
 
-def test_a_new_place_is_a_restart_and_what_was_decided_is_open_again(sandbox):
+def test_a_new_place_leaves_open_again_what_was_decided(sandbox):
     recording.record_allocation(sandbox, allocation(0))
     sandbox.progress.memory = NODE
     moved = replace(LIMITED, designator=replace(CONTAINER, id="99990000aaaa"))
     recording.record_allocation(sandbox, allocation(10, moved))
-    assert sandbox.progress.resets == 1
     assert sandbox.progress.memory is None
+
+
+@pytest.mark.parametrize(
+    ("looks", "resets"),
+    [
+        ([(100, None), (100, None)], 0),
+        ([(None, None), (100, None)], 0),
+        ([(100, None), (None, None), (100, None)], 0),
+        ([(100, None), (200, None), (300, None)], 2),
+        # The pod that was replaced is shown once more, beside its successor.
+        ([(100, 0), (200, 0), (100, 0), (200, 0)], 1),
+        # What was before the first look may have been before the sandbox had its id.
+        ([(100, 3), (100, 3)], 0),
+        ([(100, 0), (100, 2), (100, 3)], 3),
+        ([(100, 1), (100, None), (100, 2)], 1),
+        ([(100, None), (100, 4), (100, 5)], 1),
+        ([(100, 5), (200, 0), (200, 1)], 2),
+        ([(100, 5), (200, 2)], 3),
+        ([(100, 5), (200, None), (200, 6)], 1),
+    ],
+)
+def test_lives_that_begin_under_the_same_id_are_counted(sandbox, looks, resets):
+    for at, (started_ns, restarts) in enumerate(looks):
+        recording.record_allocation(sandbox, replace(allocation(at), started_ns=started_ns, restarts=restarts))
+    assert sandbox.progress.resets == resets
 
 
 def test_the_flag_of_a_live_container_says_nothing_of_its_end(sandbox):

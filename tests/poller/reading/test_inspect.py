@@ -163,3 +163,54 @@ def test_a_megabyte_of_anything_is_read_in_linear_time(head: str, hostile: str) 
     started = process_time()
     holds(parse_inspect(text))
     assert process_time() - started < 5
+
+
+DOCKER_LIFE = "Container ID:   41477b23ddb3\nStarted At:     {}\n\nResources:\n  Memory:       128 MiB"
+POD_LIFE = """\
+Pod Name:       sandbox-q1
+Start Time:     {}
+
+Containers:
+  egress:
+    Restart Count:  7
+  sandbox:
+    Ready:          True
+    Restart Count:  {}
+    State:          Running (since 2026-11-20 08:00:00+00:00)
+
+Resources:
+  egress:
+  sandbox:"""
+FORGED_COUNT = """\
+Pod Name:       sandbox-q1
+Start Time:     2026-11-20 08:00:00+00:00
+
+Containers:
+  egress:
+    State:          Terminated (exit=0, reason=Completed)
+    Message:        bye
+  sandbox:
+    Restart Count:  9
+
+Resources:
+  egress:
+  sandbox:"""
+EIGHT_NS = 1_795_161_600 * 10**9
+
+
+@pytest.mark.parametrize(
+    ("text", "started_ns", "restarts"),
+    [
+        (DOCKER_LIFE.format("2026-11-20T08:00:00.553879095Z"), EIGHT_NS + 553_879_000, None),
+        (DOCKER_LIFE.format("2026-11-20T09:00:00+01:00"), EIGHT_NS, None),
+        (DOCKER_LIFE.format("2026-11-20T08:00:00"), None, None),
+        (DOCKER_LIFE.format("yesterday"), None, None),
+        (POD_LIFE.format("2026-11-20 08:00:00+00:00", 2), EIGHT_NS, 2),
+        (POD_LIFE.format("None", 0), None, 0),
+        (POD_LIFE.format("2026-11-20 08:00:00+00:00", "many"), EIGHT_NS, None),
+        (FORGED_COUNT, EIGHT_NS, None),
+    ],
+)
+def test_text_says_since_when_and_how_often_started_again(text: str, started_ns: int | None, restarts: int | None):
+    result = parse_inspect(text)
+    assert (result.started_ns, result.restarts) == (started_ns, restarts)

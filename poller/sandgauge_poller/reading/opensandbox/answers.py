@@ -1,10 +1,10 @@
 """What the JSON bodies of a control plane say."""
 
 import json
-from datetime import UTC, datetime, timedelta
 from http import HTTPStatus
 from typing import Any
 
+from sandgauge_poller.reading.opensandbox.times import read_time
 from sandgauge_poller.reading.provider import SandboxState
 
 _STATES = {
@@ -19,7 +19,6 @@ _STATES = {
     "Terminated": SandboxState.TERMINATED,
     "Failed": SandboxState.FAILED,
 }
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def parse_object(body: bytes) -> dict[str, Any] | None:
@@ -49,15 +48,9 @@ def parse_status(body: bytes) -> tuple[SandboxState, int | None] | None:
     state = status.get("state") if isinstance(status, dict) else None
     if not isinstance(state, str):
         return None
-    return _STATES.get(state, SandboxState.UNKNOWN), _nanoseconds(sandbox.get("expiresAt"))
+    return _STATES.get(state, SandboxState.UNKNOWN), _expiry(sandbox.get("expiresAt"))
 
 
-def _nanoseconds(text: object) -> int | None:
-    if not isinstance(text, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
+def _expiry(text: object) -> int | None:
     # Without an offset it could be any zone's time.
-    return None if moment.tzinfo is None else (moment - _EPOCH) // timedelta(microseconds=1) * 1000
+    return read_time(text) if isinstance(text, str) else None

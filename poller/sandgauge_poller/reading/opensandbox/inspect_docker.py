@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from sandgauge_poller.reading.opensandbox.inspect_result import InspectResult, missing_quantity, read_header
+from sandgauge_poller.reading.opensandbox.times import read_time
 from sandgauge_schemas.names import AllocationNote, DesignatorKind, ResourceSource
 from sandgauge_schemas.records import ComponentAllocation
 from sandgauge_schemas.resource_names import read_amounts
@@ -35,6 +36,7 @@ def parse_docker(lines: Sequence[str]) -> InspectResult:
         designator_id=container_id if identified else None,
         oom_killed=_WORDS.get(header.get("OOMKilled", "")),
         paused=_WORDS.get(header.get("Paused", "")),
+        started_ns=read_time(header.get("Started At", "")),
         error=missing_quantity(components),
     )
 

@@ -6,10 +6,11 @@ its last occurrence, since the server prints the real ones after every message.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import takewhile
 
 from sandgauge_poller.reading.opensandbox.inspect_result import InspectResult, missing_quantity, read_header
+from sandgauge_poller.reading.opensandbox.times import read_time
 from sandgauge_schemas.names import AllocationNote, DesignatorKind, HostKind, ResourceSource
 from sandgauge_schemas.records import ComponentAllocation
 from sandgauge_schemas.resource_names import read_amounts
@@ -22,6 +23,7 @@ _ENTRY = r"'([^'\\]*+)': '([^'\\]*+)'"
 _MAP = re.compile(rf"\{{(?:{_ENTRY}(?:, {_ENTRY})*+)?\}}")
 _CONDITION = re.compile(r"  (PodResizePending|PodResizeInProgress): True \(reason=(.*)\)")
 _OOM_KILLED = re.compile(r"    (?:State|Last State): +Terminated \(exit=-?[0-9]+, reason=OOMKilled\)")
+_RESTARTS = re.compile(r"    Restart Count: +([0-9]{1,9})")
 
 _UNREADABLE = frozenset({AllocationNote.UNREADABLE_QUANTITY})
 
@@ -32,6 +34,7 @@ def parse_kubernetes(lines: Sequence[str]) -> InspectResult:
     pod, namespace, node = (_name(header.get(key, "")) for key in ("Pod Name", "Namespace", "Node"))
     resources = _last_section(lines, "Resources:")
     components, notes = _read_components(lines[resources + 1 :])
+    status = list(_main_status(lines, [component.name for component in components]))
     return InspectResult(
         source=ResourceSource.OPENSANDBOX_INSPECT_KUBERNETES,
         components=components,
@@ -40,7 +43,9 @@ def parse_kubernetes(lines: Sequence[str]) -> InspectResult:
         designator_id=f"namespaces/{namespace}/pods/{pod}" if pod and namespace else None,
         host_kind=HostKind.KUBERNETES_NODE if node else None,
         host_id=node,
-        oom_killed=_oom_killed(lines, [component.name for component in components]),
+        oom_killed=_oom_killed(status),
+        started_ns=read_time(header.get("Start Time", "")),
+        restarts=_restarts(status),
         error=missing_quantity(components),
     )
 
@@ -100,21 +105,27 @@ def _resize_notes(lines: Sequence[str]) -> frozenset[AllocationNote]:
     return frozenset(notes)
 
 
-def _oom_killed(lines: Sequence[str], names: Sequence[str]) -> bool | None:
-    """Return True when the sandbox's own container was killed for memory, now or in its last life; else None.
-
-    After the first message anything may be forged, and the kubelet tells of no more than the last life: no False.
-    """
+def _main_status(lines: Sequence[str], names: Sequence[str]) -> Iterator[str]:
+    """Yield the status lines of the sandbox's own container, up to the first message: after it all may be forged."""
     name = "sandbox" if "sandbox" in names else names[0] if len(names) == 1 else None
     start = lines.index("") + 1 if "" in lines else len(lines)
     if name is None or lines[start : start + 1] != ["Containers:"]:
-        return None
+        return
     container = None
     for line in takewhile(bool, lines[start + 1 :]):
         if line.startswith("    Message:"):
-            break
+            return
         if title := _COMPONENT.fullmatch(line):
             container = title[1]
-        elif container == name and _OOM_KILLED.fullmatch(line):
-            return True
-    return None
+        elif container == name:
+            yield line
+
+
+def _oom_killed(status: Sequence[str]) -> bool | None:
+    """Return True for a container killed for memory, now or in its last life; no False: earlier lives are not told."""
+    return True if any(_OOM_KILLED.fullmatch(line) for line in status) else None
+
+
+def _restarts(status: Sequence[str]) -> int | None:
+    counts = [int(count[1]) for line in status if (count := _RESTARTS.fullmatch(line))]
+    return counts[0] if len(counts) == 1 else None

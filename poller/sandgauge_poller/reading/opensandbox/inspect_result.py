@@ -14,6 +14,8 @@ class InspectResult:
 
     `components` keep the control plane's order and equal names. Placement lacks its scope, which the caller knows; kind
     and id are both there or both None, also beside an error. `paused` and a False `oom_killed` come from Docker alone.
+    `started_ns` is when the container or pod began its present life, in ns since the epoch on the runtime's clock;
+    `restarts` is how often its main container was started again within it, where that is told.
     `error` is `unrecognized_format` for a text of unknown form, and `no_supported_quantity` for a known form that
     names no readable amount.
     """
@@ -27,6 +29,8 @@ class InspectResult:
     host_id: str | None = None
     oom_killed: bool | None = None
     paused: bool | None = None
+    started_ns: int | None = None
+    restarts: int | None = None
     error: ErrorType | None = None
 
 

@@ -62,6 +62,8 @@ class OpenSandboxProvider:
                 host=self._identity(result.host_kind, result.host_id),
             ),
             oom_killed=result.oom_killed,
+            started_ns=result.started_ns,
+            restarts=result.restarts,
         )
 
     async def read_sample(self, sandbox_id: str) -> SampleReading:
