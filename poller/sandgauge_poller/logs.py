@@ -6,6 +6,9 @@ import sys
 import time
 from typing import Literal, TextIO
 
+_HTTP_ERRORS = "aiohttp.http_exceptions"
+"""By name: the commands that log nothing need not load it."""
+
 
 class JsonFormatter(logging.Formatter):
     """One JSON object for each record: time (UTC), level, logger, message, and a traceback where there is one."""
@@ -24,6 +27,22 @@ class JsonFormatter(logging.Formatter):
         return json.dumps(fields)
 
 
+class _NoQuotes(logging.Filter):
+    """The error of a request that is no HTTP quotes it, a token included: only the kind of the error is told."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Pass every record, without what its error quotes."""
+        error = record.exc_info[1] if record.exc_info else None
+        if error is not None and type(error).__module__ == _HTTP_ERRORS:
+            record.msg, record.args = f"{record.getMessage()}: {type(error).__name__}", ()
+            record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+            record.exc_info = None
+        return True
+
+
+_NO_QUOTES = _NoQuotes()
+
+
 def set_up_logs(level: str, form: Literal["auto", "console", "json"], stream: TextIO = sys.stderr) -> None:
     """Log everything of at least that level to the stream; `auto` is for people only on a terminal."""
     handler = logging.StreamHandler(stream)
@@ -31,4 +50,5 @@ def set_up_logs(level: str, form: Literal["auto", "console", "json"], stream: Te
         handler.setFormatter(JsonFormatter())
     else:
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
+    logging.getLogger("aiohttp.server").addFilter(_NO_QUOTES)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
