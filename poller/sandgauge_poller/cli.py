@@ -1,6 +1,7 @@
 """The command line. Exit codes: 0 fine, 1 a finding, 2 wrong usage."""
 
 import asyncio
+import json
 import os
 import signal
 import sys
@@ -68,6 +69,25 @@ def check(config_file: Path | None, *, print_it: bool) -> None:
         return
     count = len(config.deployments)
     click.echo(f"ok: {count} deployment{'' if count == 1 else 's'}")
+
+
+@cli.command()
+@_config_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def doctor(config_file: Path | None, *, as_json: bool) -> None:
+    """Look at each dependency and say what is wrong and how to cure it; exit 1 if anything fails."""
+    from sandgauge_poller.doctor.examination import examine  # noqa: PLC0415  # half a second of imports
+    from sandgauge_poller.doctor.finding import Verdict  # noqa: PLC0415  # the same
+
+    findings = []
+    for finding in examine(config_file, os.environ, Path.cwd()):
+        findings.append(finding)
+        if not as_json:
+            click.echo(str(finding))
+    if as_json:
+        click.echo(json.dumps({"findings": [finding.as_json() for finding in findings]}, indent=2))
+    if any(finding.verdict is Verdict.FAIL for finding in findings):
+        sys.exit(1)
 
 
 @cli.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)

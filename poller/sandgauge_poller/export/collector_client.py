@@ -29,6 +29,18 @@ class CollectorSettings:
     compress: bool = True
 
 
+def bare_session(ca_file: Path | None, *, insecure_skip_verify: bool) -> requests.Session:
+    """Return a session that takes no proxy, .netrc or CA bundle from the environment."""
+    session = requests.Session()
+    session.trust_env = False
+    session.verify = str(ca_file) if ca_file else True
+    if insecure_skip_verify:
+        session.verify = False
+        urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # it was asked for
+    session.headers["User-Agent"] = f"{SANDGAUGE_POLLER_SERVICE_NAME}/{__version__}"
+    return session
+
+
 class NoAnswerError(Exception):
     """No HTTP answer came: no connection, a broken one, or a timeout. The message holds nothing that was sent."""
 
@@ -39,13 +51,7 @@ class CollectorClient:
     def __init__(self, settings: CollectorSettings) -> None:
         self._base = f"{settings.endpoint}/v1"
         self._compress = settings.compress
-        self._session = requests.Session()
-        self._session.trust_env = False  # no proxies, .netrc or CA bundle from the environment
-        self._session.verify = str(settings.ca_file) if settings.ca_file else True
-        if settings.insecure_skip_verify:
-            self._session.verify = False
-            urllib3.disable_warnings(urllib3.exceptions.InsecureRequestWarning)  # it was asked for
-        self._session.headers["User-Agent"] = f"{SANDGAUGE_POLLER_SERVICE_NAME}/{__version__}"
+        self._session = bare_session(settings.ca_file, insecure_skip_verify=settings.insecure_skip_verify)
         self._session.headers.update(settings.headers)
         self._session.headers.update({"Content-Type": PROTOBUF, "Accept-Encoding": "identity"})
         if self._compress:
@@ -64,7 +70,7 @@ class CollectorClient:
             with self._session.post(url, data=body, timeout=timeout_s, allow_redirects=False, stream=True) as response:
                 content = _read(response.raw)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise NoAnswerError(_reason(error)) from error
+            raise NoAnswerError(reason_of(error)) from error
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Answer(status=response.status_code, headers=headers, body=content)
 
@@ -107,7 +113,7 @@ def _read(raw: urllib3.BaseHTTPResponse) -> bytes:
     return content
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Return why there was no answer, in words that hold neither URL nor header."""
     if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
         return "timeout"

@@ -20,8 +20,8 @@ from sandgauge_poller.tracking.migrations import MIGRATIONS
 
 T = TypeVar("T")
 
-_FILE = "sandgauge.db"
-_LOCK_FILE = "sandgauge.lock"
+STORE_FILE = "sandgauge.db"
+LOCK_FILE = "sandgauge.lock"
 PATIENCE_S = 0.005
 """How long a patient write waits for company."""
 
@@ -51,7 +51,7 @@ class Database:
     """
 
     def __init__(self, directory: Path) -> None:
-        self.path = directory.absolute() / _FILE
+        self.path = directory.absolute() / STORE_FILE
         self._lock_descriptor = _lock(self.path.parent)
         try:
             self._writer = _open(self.path)
@@ -190,7 +190,7 @@ def _lock(directory: Path) -> int:
     """Create the folder if need be and lock it; return the descriptor that holds the lock."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        descriptor = os.open(directory / _LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
         raise StateError(_unusable(directory, error.strerror or str(error))) from error
     try:

@@ -17,7 +17,7 @@ from sandgauge_schemas.names import ErrorType
 
 MAX_METRICS_BYTES = 64 * 1024
 _MAX_ANSWER_BYTES = 1024**2
-_API_KEY_HEADER = "OPEN-SANDBOX-API-KEY"
+API_KEY_HEADER = "OPEN-SANDBOX-API-KEY"
 _KEEPALIVE_S = 15.0
 
 
@@ -45,7 +45,7 @@ class ControlPlane:
         self._clock = clock
         self._trouble_log = trouble_log
         self._last_answer: LastAnswer | None = None
-        headers = {_API_KEY_HEADER: key} if key else {}
+        headers = {API_KEY_HEADER: key} if key else {}
         self._session = BoundedSession(deployment.tls, clock=clock, keepalive_s=_KEEPALIVE_S, headers=headers)
 
     @property
