@@ -8,6 +8,7 @@ import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
 
 from sandgauge_poller.config import Config, Export, Ingest
 from sandgauge_poller.export.answer import Verdict
@@ -31,6 +32,7 @@ from sandgauge_poller.status.server import StatusServer
 from sandgauge_poller.tracking.active_set import ActiveSet
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.routing import DeploymentNames, Routing
+from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_poller.tracking.tracker import Tracker
 from sandgauge_schemas.names import LeftOutReason, Signal
 from sandgauge_schemas.version import __version__
@@ -93,7 +95,7 @@ class Poller:
     async def _listen(
         self, stack: AsyncExitStack, tracker: Tracker, reading: ReadingLoop, metrics: SelfMetrics
     ) -> None:
-        settings = _ingest_settings(self._config.ingest)
+        settings = _ingest_settings(self._config.ingest, self._config.state.directory / "quarantine")
         ingest = IngestServer(settings, tracker.commit, reading.final_reading, metrics, self._clock.now_ns)
         stack.push_async_callback(ingest.stop)
         logger.info("spans on http://%s:%d/v1/traces", *await _start("ingest.endpoint", ingest))
@@ -180,7 +182,7 @@ class Poller:
             try:
                 await tracker.forget_unread(before_ns, context.is_read, self._clock.now_ns())
                 await tracker.prune(before_ns, _MEMORY_ROWS)
-            except sqlite3.Error:
+            except (sqlite3.Error, StateError):
                 logger.exception("the store could not be tidied up; it is tried again in %g s", _MAINTENANCE_S)
 
 
@@ -192,7 +194,7 @@ async def _start(key: str, server: StatusServer | IngestServer) -> tuple[str, in
         raise OSError(f"{key}: {error.strerror or error}; stop what listens there, or name another address") from error
 
 
-def _ingest_settings(ingest: Ingest) -> IngestSettings:
+def _ingest_settings(ingest: Ingest, quarantine: Path) -> IngestSettings:
     tls = None
     if ingest.tls.cert_file is not None:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -203,6 +205,7 @@ def _ingest_settings(ingest: Ingest) -> IngestSettings:
         max_body_size=ingest.max_request_body_size,
         bearer_token=ingest.auth.bearer_token.get_secret_value(),
         tls=tls,
+        quarantine=quarantine,
     )
 
 

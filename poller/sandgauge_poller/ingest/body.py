@@ -3,7 +3,8 @@
 import asyncio
 import zlib
 from http import HTTPStatus
-from typing import ClassVar
+from types import TracebackType
+from typing import ClassVar, Self
 
 from aiohttp import StreamReader
 
@@ -44,8 +45,48 @@ class UnfinishedBodyError(BodyError):
     status = HTTPStatus.SERVICE_UNAVAILABLE
 
 
-async def read_body(content: StreamReader, encoding: str, limit: int) -> bytes:
-    """Return the decompressed body of at most `limit` bytes; raises BodyError.
+class NoRoomError(BodyError):
+    """All bodies in work together are larger than there is room for; the sender may try again."""
+
+    status = HTTPStatus.SERVICE_UNAVAILABLE
+
+
+class Lease:
+    """The room that one body takes."""
+
+    def __init__(self, room: "Room") -> None:
+        self._room = room
+        self._bytes = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._room.free += self._bytes
+
+    def take(self, size: int) -> None:
+        """Take so many bytes more; raises NoRoomError."""
+        if size > self._room.free:
+            raise NoRoomError("too many large requests at once")
+        self._room.free -= size
+        self._bytes += size
+
+
+class Room:
+    """So many bytes for all the bodies that are in work; `free` of them are left."""
+
+    def __init__(self, size: int) -> None:
+        self.free = size
+
+    def lease(self) -> Lease:
+        """Return what one body takes its room from, and gives it back to when it is left."""
+        return Lease(self)
+
+
+async def read_body(content: StreamReader, encoding: str, limit: int, lease: Lease) -> bytes:
+    """Return the decompressed body of at most `limit` bytes, its room taken from `lease`; raises BodyError.
 
     Never more than the limit is kept, however small the compressed form is.
     """
@@ -56,7 +97,7 @@ async def read_body(content: StreamReader, encoding: str, limit: int) -> bytes:
             decompressor = zlib.decompressobj(_GZIP)
         case _:
             raise UnsupportedEncodingError("send gzip or no Content-Encoding")
-    body = _Body(limit)
+    body = _Body(limit, lease)
     try:
         async with asyncio.timeout(READ_TIMEOUT_S):
             async for chunk in content.iter_any():
@@ -76,8 +117,9 @@ async def read_body(content: StreamReader, encoding: str, limit: int) -> bytes:
 class _Body:
     """Pieces of a body, refused once they are more than the limit: one that is too large is never put together."""
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, lease: Lease) -> None:
         self._limit = limit
+        self._lease = lease
         self._size = 0
         self._pieces: list[bytes] = []
 
@@ -85,6 +127,7 @@ class _Body:
         self._size += len(piece)
         if self._size > self._limit:
             raise BodyTooLargeError(f"the body is over {self._limit} bytes, decompressed")
+        self._lease.take(len(piece))
         self._pieces.append(piece)
 
     def joined(self) -> bytes:

@@ -13,6 +13,10 @@ _NO_TIME = 2**64
 """A span without times comes after every span that has one, whenever it arrived."""
 
 
+class NotStoredError(Exception):
+    """Events that cannot be stored just now; whoever sent them may send them again."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpanEvent:
     """What every event has: the identity of its span (16 and 8 bytes) and its times."""

@@ -34,6 +34,7 @@ class SpanReason(StrEnum):
     NO_REQUEST_ID = "no_request_id"
     ODD_TIME = "odd_time"
     CAPACITY = "capacity"
+    TOO_LARGE = "too_large"
     NONE = ""
 
 

@@ -12,14 +12,19 @@ from typing import Any
 from sandgauge_poller.ingest.lifecycle import SpanReason
 from sandgauge_poller.ingest.spans import (
     LIFECYCLE_SPANS,
+    MOST_ITEMS,
     AttributeCollector,
     Decoded,
     SpanData,
+    TooManyItemsError,
     UndecodableError,
     inherit,
 )
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import AttributeValue
+
+_STRUCTURE = (b"{", b"[", b",")
+"""No more values can be there than these; that some stand inside strings costs nothing but room to spare."""
 
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
 _DOUBLE = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity")
@@ -31,6 +36,8 @@ _UINT64 = range(2**64)
 
 def decode_json(body: bytes) -> Decoded:
     """Decode a request; raises UndecodableError naming the field that is wrong."""
+    if sum(map(body.count, _STRUCTURE)) > MOST_ITEMS:
+        raise TooManyItemsError
     try:
         request = json.loads(body.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -57,11 +64,11 @@ def _decode_resource_spans(resource_spans: dict[str, Any], decoded: Decoded) -> 
     for scope_spans in _objects(resource_spans, "scopeSpans"):
         for span in _objects(scope_spans, "spans"):
             if _text(span, "name") not in LIFECYCLE_SPANS:
-                decoded.passed_over[SpanReason.OTHER_SPAN] += 1
+                decoded.pass_over(SpanReason.OTHER_SPAN)
             elif own:
-                decoded.passed_over[SpanReason.OWN_SPAN] += 1
+                decoded.pass_over(SpanReason.OWN_SPAN)
             else:
-                decoded.spans.append(_span(span, collector.values))
+                decoded.add(_span(span, collector.values))
 
 
 def _span(span: dict[str, Any], resource: dict[str, AttributeValue]) -> SpanData:

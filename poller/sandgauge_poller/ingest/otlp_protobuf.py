@@ -1,11 +1,12 @@
-"""OTLP trace requests in protobuf."""
+"""OTLP trace requests in protobuf: each lifecycle span is decoded by itself, of any other only the name is read."""
 
 from collections.abc import Iterable
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
-from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
+from opentelemetry.proto.resource.v1.resource_pb2 import Resource
+from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from sandgauge_poller.ingest.lifecycle import SpanReason
 from sandgauge_poller.ingest.spans import (
@@ -16,37 +17,53 @@ from sandgauge_poller.ingest.spans import (
     UndecodableError,
     inherit,
 )
+from sandgauge_poller.ingest.wire import WireReader
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import AttributeValue
+
+MAX_MESSAGE = 256 * 1024
+"""Largest lifecycle span or Resource that is decoded, in bytes: one takes up to forty times as much memory."""
+
+_LIFECYCLE_NAMES = frozenset(name.encode() for name in LIFECYCLE_SPANS)
 
 
 def decode_protobuf(body: bytes) -> Decoded:
     """Decode a request; raises UndecodableError."""
-    request = ExportTraceServiceRequest()
+    reader, decoded = WireReader(), Decoded()
     try:
-        request.ParseFromString(body)
+        for resource_spans in reader.contents(memoryview(body), ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER):
+            _decode_resource_spans(reader, resource_spans, decoded)
     except DecodeError as error:
         raise UndecodableError("the body is not an OTLP trace request in protobuf") from error
-    decoded = Decoded()
-    for resource_spans in request.resource_spans:
-        resource = _Resource(resource_spans.resource.attributes)
-        for scope_spans in resource_spans.scope_spans:
-            for span in scope_spans.spans:
-                if span.name not in LIFECYCLE_SPANS:
-                    decoded.passed_over[SpanReason.OTHER_SPAN] += 1
-                elif resource.is_own:
-                    decoded.passed_over[SpanReason.OWN_SPAN] += 1
-                else:
-                    decoded.spans.append(_span(span, resource.values))
     return decoded
+
+
+def _decode_resource_spans(reader: WireReader, resource_spans: memoryview, decoded: Decoded) -> None:
+    resource = _Resource(reader, resource_spans)
+    for scope_spans in reader.contents(resource_spans, ResourceSpans.SCOPE_SPANS_FIELD_NUMBER):
+        for message in reader.contents(scope_spans, ScopeSpans.SPANS_FIELD_NUMBER):
+            if next(reader.contents(message, Span.NAME_FIELD_NUMBER), b"") not in _LIFECYCLE_NAMES:
+                decoded.pass_over(SpanReason.OTHER_SPAN)
+            elif len(message) > MAX_MESSAGE or resource.is_too_large:
+                decoded.pass_over(SpanReason.TOO_LARGE)
+            elif resource.is_own:
+                decoded.pass_over(SpanReason.OWN_SPAN)
+            else:
+                _decode_span(reader, message, resource.values, decoded)
 
 
 class _Resource:
     """Attributes of a Resource, decoded only when a lifecycle span asks."""
 
-    def __init__(self, attributes: Iterable[KeyValue]) -> None:
-        self._attributes = attributes
+    def __init__(self, reader: WireReader, resource_spans: memoryview) -> None:
+        self._reader = reader
+        self._resource_spans = resource_spans
+        self._message: bytes | None = None
         self._decoded: tuple[bool, dict[str, AttributeValue]] | None = None
+
+    @property
+    def is_too_large(self) -> bool:
+        return len(self._bytes()) > MAX_MESSAGE
 
     @property
     def is_own(self) -> bool:
@@ -56,28 +73,46 @@ class _Resource:
     def values(self) -> dict[str, AttributeValue]:
         return self._decode()[1]
 
+    def _bytes(self) -> bytes:
+        if self._message is None:
+            # Several of them are one in parts, which protobuf merges by putting one behind the other.
+            parts = self._reader.contents(self._resource_spans, ResourceSpans.RESOURCE_FIELD_NUMBER)
+            self._message = b"".join(parts)
+        return self._message
+
     def _decode(self) -> tuple[bool, dict[str, AttributeValue]]:
         if self._decoded is None:
+            attributes = Resource.FromString(self._bytes()).attributes
+            self._reader.spend(len(attributes))
             own = False
-            for attribute in self._attributes:
+            for attribute in attributes:
                 if attribute.key == names.SERVICE_NAME:
                     own = attribute.value.string_value == names.SANDGAUGE_POLLER_SERVICE_NAME
-            self._decoded = (own, _collect(self._attributes).values)
+            self._decoded = (own, _collect(attributes).values)
         return self._decoded
 
 
-def _span(span: Span, resource: dict[str, AttributeValue]) -> SpanData:
+def _decode_span(
+    reader: WireReader, message: memoryview, resource: dict[str, AttributeValue], decoded: Decoded
+) -> None:
+    span = Span.FromString(bytes(message))
+    if span.name not in LIFECYCLE_SPANS:  # it has several names, of which the last one counts
+        decoded.pass_over(SpanReason.OTHER_SPAN)
+        return
+    reader.spend(len(span.attributes))
     collector = _collect(span.attributes)
-    return SpanData(
-        name=span.name,
-        trace_id=span.trace_id,
-        span_id=span.span_id,
-        parent_span_id=span.parent_span_id,
-        start_ns=span.start_time_unix_nano,
-        end_ns=span.end_time_unix_nano,
-        failed=span.status.code == Status.STATUS_CODE_ERROR,
-        attributes=inherit(collector.values, resource),
-        contradictory=collector.contradictory,
+    decoded.add(
+        SpanData(
+            name=span.name,
+            trace_id=span.trace_id,
+            span_id=span.span_id,
+            parent_span_id=span.parent_span_id,
+            start_ns=span.start_time_unix_nano,
+            end_ns=span.end_time_unix_nano,
+            failed=span.status.code == Status.STATUS_CODE_ERROR,
+            attributes=inherit(collector.values, resource),
+            contradictory=collector.contradictory,
+        )
     )
 
 

@@ -2,6 +2,8 @@
 
 from collections import Counter
 from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import ClassVar
 
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import AttributeValue
@@ -29,8 +31,28 @@ MAX_ATTRIBUTES = 2048
 """Most attributes kept of one span; a creation request with 256 sidecars has fewer."""
 
 
+MOST_SPANS = 50_000
+"""Most spans of one request: six times what a Collector puts into one unless told otherwise."""
+
+MOST_ITEMS = 1_000_000
+"""Most fields of one request in protobuf, or commas and opening brackets in JSON: each takes up to 250 bytes."""
+
+
 class UndecodableError(ValueError):
     """A body is not the OTLP trace request that its content type says."""
+
+    status: ClassVar[HTTPStatus] = HTTPStatus.BAD_REQUEST
+    reason: ClassVar[str] = "undecodable"
+
+
+class TooManyItemsError(UndecodableError):
+    """A body would take far more memory than its size says."""
+
+    status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+    reason = "too_many_items"
+
+    def __init__(self) -> None:
+        super().__init__(f"more than {MOST_SPANS} spans, or {MOST_ITEMS} fields or values; send smaller batches")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -55,6 +77,20 @@ class Decoded:
 
     spans: list[SpanData] = field(default_factory=list)
     passed_over: Counter[str] = field(default_factory=Counter)
+
+    def add(self, span: SpanData) -> None:
+        """Keep a span; raises TooManyItemsError."""
+        self.spans.append(span)
+        self._check()
+
+    def pass_over(self, reason: str) -> None:
+        """Count a span that nobody looks into; raises TooManyItemsError."""
+        self.passed_over[reason] += 1
+        self._check()
+
+    def _check(self) -> None:
+        if len(self.spans) + self.passed_over.total() > MOST_SPANS:
+            raise TooManyItemsError
 
 
 class AttributeCollector:

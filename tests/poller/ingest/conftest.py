@@ -125,7 +125,7 @@ class Ingest:
 
 
 @pytest.fixture
-async def start_ingest():
+async def start_ingest(tmp_path):
     """Start servers; a body may have a mebibyte unless told otherwise."""
     async with AsyncExitStack() as stack:
         http = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
@@ -137,6 +137,7 @@ async def start_ingest():
                 "max_body_size": 2**20,
                 "bearer_token": "",
                 "tls": None,
+                "quarantine": tmp_path / "quarantine",
                 **settings,
             }
             commit, metrics = Committer(), Metrics()

@@ -11,7 +11,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
-from sandgauge_poller.ingest import server as ingest_server
+from sandgauge_poller.ingest import traces as ingest_traces
 from sandgauge_schemas import names
 from sandgauge_schemas.names import SpanOutcome
 from support.otlp_json import from_resource, span, traces
@@ -58,7 +58,7 @@ async def test_an_unforeseen_error_asks_the_sender_to_come_again(ingest, caplog,
 
 
 async def test_more_requests_than_can_be_in_work_are_asked_to_come_again(ingest, monkeypatch, silent_log):
-    monkeypatch.setattr(ingest_server, "MOST_REQUESTS_AT_ONCE", 1)
+    monkeypatch.setattr(ingest_traces, "MOST_REQUESTS_AT_ONCE", 1)
     ingest.commit.open.clear()
     first = asyncio.create_task(ingest.post_json(REQUEST))
     await ingest.commit.entered.wait()

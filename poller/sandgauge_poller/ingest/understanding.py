@@ -1,0 +1,52 @@
+"""From the body of a request to its events, pure: what can take long, and what an unforeseen body could break."""
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sandgauge_poller.ingest.events import LifecycleEvent
+from sandgauge_poller.ingest.lifecycle import SpanReason, interpret
+from sandgauge_poller.ingest.otlp_json import decode_json
+from sandgauge_poller.ingest.otlp_protobuf import decode_protobuf
+from sandgauge_poller.ingest.refusal import JSON, PROTOBUF
+from sandgauge_poller.ingest.spans import Decoded
+from sandgauge_schemas.names import SpanOutcome
+
+DECODERS: dict[str, Callable[[bytes], Decoded]] = {PROTOBUF: decode_protobuf, JSON: decode_json}
+"""How to decode each content type that is taken."""
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """What a request holds: its events, each with what is odd about it, and how many spans are none, and why."""
+
+    events: list[tuple[LifecycleEvent, SpanReason]]
+    others: Counter[tuple[SpanOutcome, str]]
+    contradictory: int
+    """Spans with an attribute that stood there twice with different values."""
+
+    @property
+    def rejected(self) -> Counter[str]:
+        """How many spans cannot be taken, by reason: their sender is told."""
+        reasons: Counter[str] = Counter()
+        for (outcome, reason), count in self.others.items():
+            if outcome is SpanOutcome.REJECTED:
+                reasons[reason] += count
+        return reasons
+
+
+def understand(content_type: str, body: bytes, received_ns: int) -> Understood:
+    """Decode a body and interpret its spans; `received_ns` is the poller's clock. Raises UndecodableError."""
+    decoded = DECODERS[content_type](body)
+    others: Counter[tuple[SpanOutcome, str]] = Counter()
+    for reason, count in decoded.passed_over.items():
+        outcome = SpanOutcome.REJECTED if reason == SpanReason.TOO_LARGE else SpanOutcome.IGNORED
+        others[outcome, reason] += count
+    events = []
+    for span in decoded.spans:
+        meaning = interpret(span, received_ns)
+        if meaning.event is None:
+            others[meaning.outcome, meaning.reason] += 1
+        else:
+            events.append((meaning.event, meaning.reason))
+    return Understood(events, others, sum(span.contradictory for span in decoded.spans))
