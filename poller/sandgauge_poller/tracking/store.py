@@ -101,11 +101,14 @@ def load_all_progress(connection: sqlite3.Connection) -> dict[SandboxKey, Progre
     """Return the progress of every sandbox that is not done with."""
     query = "SELECT owner, sandbox_id, progress FROM sandbox WHERE state = 'live' AND progress IS NOT NULL"
     found: dict[SandboxKey, Progress] = {}
+    unreadable = 0
     for owner, sandbox_id, row in connection.execute(query):
         try:
             found[SandboxKey(owner, sandbox_id)] = load_progress(row)
         except ValueError:
-            logger.warning("what was seen of sandbox %s of %s is unreadable; it begins anew", sandbox_id, owner)
+            unreadable += 1
+    if unreadable:
+        logger.warning("what was seen of %d sandboxes is unreadable; they begin anew", unreadable)
     return found
 
 

@@ -246,11 +246,14 @@ def test_live_sandboxes_are_kept_even_beyond_the_size():
         assert len(sandboxes_left(connection)) == 5
 
 
-def test_one_unreadable_row_costs_its_own_progress_alone(caplog):
+def test_unreadable_rows_cost_their_own_progress_alone_and_are_counted_in_one_line(caplog):
     good, bad = SandboxKey("training", "sb-good"), SandboxKey("training", "sb-bad")
+    worse = SandboxKey("training", "sb-worse")
     with opened() as connection:
         store.save_progress(connection, good, dump_progress(Progress(readings=3)), 1)
         store.save_progress(connection, bad, b"{", 1)
+        store.save_progress(connection, worse, b"", 1)
         found = store.load_all_progress(connection)
     assert {key: progress.readings for key, progress in found.items()} == {good: 3}
-    assert "sb-bad" in caplog.text
+    (record,) = caplog.records
+    assert "what was seen of 2 sandboxes is unreadable" in record.getMessage()

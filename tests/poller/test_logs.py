@@ -1,0 +1,154 @@
+"""What the log looks like on a terminal and elsewhere, and that no fault fills it."""
+
+import io
+import json
+import logging
+import threading
+
+import pytest
+
+from sandgauge_poller.logs import REPEAT_PERIOD_S, RepeatsCounted, set_up_logs
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.fixture(autouse=True)
+def own_logging():
+    """Give the process its logging back."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+@pytest.fixture
+def time_passes():
+    class Time:
+        now = 50.0
+
+    return Time()
+
+
+@pytest.fixture
+def logger(time_passes):
+    stream = io.StringIO()
+    handler = logging.StreamHandler(stream)
+    handler.addFilter(RepeatsCounted(lambda: time_passes.now))
+    made = logging.getLogger("part-with-a-handler-of-its-own")
+    made.addHandler(handler)
+    made.propagate = False
+    made.said = lambda: stream.getvalue().splitlines()
+    yield made
+    made.removeHandler(handler)
+
+
+def raised(error):
+    """Return the error as it is once it was raised, with its traceback."""
+    with pytest.raises(type(error)) as caught:
+        raise error
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    ("form", "stream", "is_json"),
+    [
+        ("auto", io.StringIO, True),
+        ("auto", Terminal, False),
+        ("json", Terminal, True),
+        ("console", io.StringIO, False),
+    ],
+)
+def test_json_where_nobody_looks(form, stream, is_json):
+    out = stream()
+    set_up_logs("info", form, out)
+    logging.getLogger("part").info("ready: %d", 3)
+    (line,) = out.getvalue().splitlines()
+    assert "ready: 3" in line
+    assert line.startswith("{") is is_json
+
+
+def test_a_json_line_has_its_fields_and_the_traceback_in_one_line():
+    out = io.StringIO()
+    set_up_logs("warning", "json", out)
+    logging.getLogger("part").info("left out by its level")
+    logging.getLogger("part").error("it failed", exc_info=raised(ValueError("a\nb \u00fc")))
+    (line,) = out.getvalue().splitlines()
+    fields = json.loads(line)
+    assert fields.keys() == {"time", "level", "logger", "message", "traceback"}
+    assert (fields["level"], fields["logger"], fields["message"]) == ("error", "part", "it failed")
+    assert fields["time"].endswith("Z")
+    assert fields["traceback"].endswith("ValueError: a\nb \u00fc")
+
+
+def test_repeats_are_counted_and_said_once_a_minute(logger, time_passes):
+    for _ in range(1000):
+        logger.error("a request failed")
+    assert logger.said() == ["a request failed"]
+    time_passes.now += REPEAT_PERIOD_S
+    logger.error("a request failed")
+    logger.error("a request failed")
+    assert logger.said()[1:] == ["a request failed (1000 times since this was last said)"]
+    time_passes.now += 2 * REPEAT_PERIOD_S
+    logger.error("a request failed")
+    assert logger.said()[2:] == ["a request failed (2 times since this was last said)"]
+
+
+def test_a_fault_that_comes_seldom_is_said_as_it_is(logger, time_passes):
+    for _ in range(3):
+        logger.warning("odd")
+        time_passes.now += REPEAT_PERIOD_S
+    assert logger.said() == ["odd"] * 3
+
+
+def test_other_texts_levels_and_errors_are_other_faults(logger):
+    for error in (ValueError, KeyError):
+        for _ in range(2):
+            logger.error("failed", exc_info=raised(error()))
+    logger.error("failed")
+    logger.warning("failed")
+    logger.warning("failed: %s", "a")
+    logger.warning("failed: %s", "b")
+    assert [line for line in logger.said() if line.startswith("failed")] == ["failed"] * 4 + ["failed: a", "failed: b"]
+
+
+def test_what_is_no_fault_is_never_held_back(logger):
+    logger.setLevel(logging.INFO)
+    for _ in range(3):
+        logger.info("stopping")
+    assert logger.said() == ["stopping"] * 3
+
+
+def test_the_memory_of_faults_is_bounded(logger):
+    for number in range(5000):
+        logger.warning("fault %d", number)
+    (counted,) = logger.handlers[0].filters
+    assert len(counted._said) == 1024
+    logger.warning("fault 4999")
+    assert len(logger.said()) == 5000
+
+
+def test_threads_lose_no_count(logger, time_passes):
+    def repeat():
+        for _ in range(200):
+            logger.warning("busy")
+
+    threads = [threading.Thread(target=repeat) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    time_passes.now += REPEAT_PERIOD_S
+    logger.warning("busy")
+    assert logger.said() == ["busy", "busy (1600 times since this was last said)"]
+
+
+def test_the_poller_counts_what_its_libraries_say_too():
+    out = io.StringIO()
+    set_up_logs("info", "json", out)
+    for _ in range(100):
+        logging.getLogger("aiohttp.server").error("Error handling request from %s", "127.0.0.1")
+    assert len(out.getvalue().splitlines()) == 1
