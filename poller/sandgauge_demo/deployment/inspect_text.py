@@ -60,7 +60,7 @@ def _docker(sandbox: SimulatedSandbox, published_ports: Mapping[int, int]) -> It
     yield f"Paused:         {sandbox.state is SandboxState.PAUSED}"
     yield f"OOMKilled:      {sandbox.oom_killed and ended}"  # a killed child does not show while the container runs
     yield f"Exit Code:      {sandbox.exit_code}"
-    yield f"Started At:     {_docker_time(sandbox.created_at)}"
+    yield f"Started At:     {_docker_time(sandbox.started_at)}"
     yield f"Finished At:    {_docker_time(sandbox.state_since) if ended else _NEVER}"
     yield from _docker_resources(sandbox.limits)
     yield from ("", "Network:", f"  bridge: {'' if ended else sandbox.address}")
@@ -105,7 +105,7 @@ def _kubernetes(sandbox: SimulatedSandbox) -> Iterator[str]:
     yield f"Phase:          {_POD_PHASE.get(sandbox.state, 'Running')}"
     yield f"Pod IP:         {sandbox.address if scheduled else None}"
     yield f"Host IP:        {sandbox.node.address if scheduled else None}"
-    yield f"Start Time:     {_pod_time(sandbox.created_at) if scheduled else None}"
+    yield f"Start Time:     {_pod_time(sandbox.started_at) if scheduled else None}"
     if scheduled:
         yield from ("", "Containers:")
         for component in sandbox.components:
@@ -128,13 +128,13 @@ def _container_status(sandbox: SimulatedSandbox, component: Component) -> Iterat
     restarted = main and sandbox.oom_killed and not sandbox.has_ended
     yield f"  {component.name}:"
     yield f"    Ready:          {not sandbox.has_ended}"
-    yield f"    Restart Count:  {int(restarted)}"
+    yield f"    Restart Count:  {max(sandbox.restarts, int(restarted)) if main else 0}"
     yield f"    Image:          {sandbox.image}"
     if main and sandbox.has_ended:
         reason = "OOMKilled" if sandbox.oom_killed else "Error" if sandbox.exit_code else "Completed"
         yield f"    State:          Terminated (exit={sandbox.exit_code}, reason={reason})"
     else:
-        yield f"    State:          Running (since {_pod_time(sandbox.created_at)})"
+        yield f"    State:          Running (since {_pod_time(sandbox.started_at)})"
     if restarted:
         yield "    Last State:     Terminated (exit=137, reason=OOMKilled)"
 

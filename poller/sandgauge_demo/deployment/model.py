@@ -87,6 +87,8 @@ class SimulatedSandbox:
     """The 12 digits that the inspect text shows."""
     created_at: float
     expires_at: float | None
+    started_at: float
+    """When its container or pod began its present life."""
     state: SandboxState
     state_since: float
     usage: Timeline
@@ -97,6 +99,8 @@ class SimulatedSandbox:
     environment: Mapping[str, str] = field(repr=False)
     exit_code: int = 0
     oom_killed: bool = False
+    restarts: int = 0
+    """Of the main container within its pod; a Docker container shows none."""
     execd_alive: bool = True
     execd_stopped: bool = False
     """Halted by SIGSTOP, until SIGCONT: the port still accepts connections."""

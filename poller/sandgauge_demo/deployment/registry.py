@@ -70,6 +70,7 @@ class SimulatedDeployment:
             container_id=sha256(sandbox_id.encode()).hexdigest()[:12],
             created_at=now,
             expires_at=None if spec.timeout_s is None else now + spec.timeout_s,
+            started_at=now,
             state=spec.state,
             state_since=now,
             usage=plausible_usage(sandbox_id, main.limits.get("cpu"), main.limits.get("memory"))
@@ -147,6 +148,8 @@ class SimulatedDeployment:
             given["node"] = self._nodes[given["node"]]
         if given.get("state", sandbox.state) is not sandbox.state:
             given["state_since"] = self.clock()
+            if not sandbox.has_container:
+                given |= {"started_at": self.clock(), "restarts": 0}  # another pod
         changed = replace(sandbox, **given)
         self._put(changed)
         return changed

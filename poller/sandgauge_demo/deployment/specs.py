@@ -50,5 +50,6 @@ class SandboxChanges(_Spec):
     execd_stopped: bool | None = None
     exit_code: int | None = None
     oom_killed: bool | None = None
+    restarts: int | None = None
     expires_at: float | None = None
     usage: Timeline | None = None
