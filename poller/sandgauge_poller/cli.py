@@ -11,7 +11,7 @@ import click
 
 from sandgauge_poller.config import Config, ConfigErrors, as_yaml, find_config, load_config
 from sandgauge_poller.logs import set_up_logs
-from sandgauge_poller.tracking.database import StateError
+from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.version import __version__
 
 _config_option = click.option(

@@ -3,8 +3,10 @@
 import json
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -88,12 +90,13 @@ def test_help_lists_the_commands(tmp_path):
     assert all(command in answer.stdout for command in ("run", "check", "demo"))
 
 
-def test_a_damaged_store_is_said_in_one_line(tmp_path):
+def test_a_newer_store_is_said_in_one_line(tmp_path):
     (tmp_path / "state").mkdir()
-    (tmp_path / "state" / "sandgauge.db").write_text("this is no database" * 100)
+    with closing(sqlite3.connect(tmp_path / "state" / "sandgauge.db")) as connection:
+        connection.execute("PRAGMA user_version = 999")
     last = last_words(tmp_path, "state: {directory: state}\n")
-    assert "sandgauge.db: damaged" in last
-    assert "move it away" in last
+    assert "sandgauge.db: written by a newer Sandgauge" in last
+    assert "run that Sandgauge again" in last
 
 
 def test_a_folder_in_use_is_said_in_one_line(tmp_path):

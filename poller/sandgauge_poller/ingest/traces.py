@@ -16,7 +16,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from sandgauge_poller.ingest.bearer_token import BearerToken
 from sandgauge_poller.ingest.body import BodyError, Lease, Room, read_body
-from sandgauge_poller.ingest.events import LifecycleEvent
+from sandgauge_poller.ingest.events import LifecycleEvent, NotStoredError
 from sandgauge_poller.ingest.lifecycle import SpanReason
 from sandgauge_poller.ingest.quarantine import Quarantine
 from sandgauge_poller.ingest.refusal import JSON, PROTOBUF, refusal, unauthorized
@@ -93,6 +93,8 @@ class TracesHandler:
         except UndecodableError as error:
             self._metrics.spans(SpanOutcome.REJECTED, error.reason, 1)
             return refusal(content_type, error.status, str(error))
+        except NotStoredError:  # of which the store itself tells the log, once a minute
+            return refusal(content_type, HTTPStatus.SERVICE_UNAVAILABLE, "spans cannot be stored just now")
         except (sqlite3.Error, OSError):  # the store is in trouble, whatever the body
             raise
         except Exception as error:

@@ -11,6 +11,7 @@ from sandgauge_poller.reading.endings import Endings
 from sandgauge_poller.reading.sampling import Sampling
 from sandgauge_poller.reading.schedule import Due, Task
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
+from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import ConflictKind, EndReason
 
 logger = logging.getLogger(__name__)
@@ -164,10 +165,14 @@ class ReadingLoop:
     async def _run_task(self, sandbox: Tracked, due: Due) -> None:
         try:
             await self._handlers[due.task](sandbox, due)
+        except StateError:  # of which the store itself tells the log, once a minute
+            self._again_after_fault(due)
         except Exception:
             logger.exception("%s of a sandbox failed; it is tried again in %g s", due.task.value, _AFTER_FAULT_S)
-            at = self._context.clock.monotonic() + _AFTER_FAULT_S
-            self._context.schedule.put(sandbox.key, due.task, at)
+            self._again_after_fault(due)
         finally:
             self._running.pop((sandbox.key, due.task), None)
             self._wake.set()
+
+    def _again_after_fault(self, due: Due) -> None:
+        self._context.schedule.put(due.key, due.task, self._context.clock.monotonic() + _AFTER_FAULT_S)

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
-from sandgauge_poller.ingest.events import LifecycleEvent, StartEvent
+from sandgauge_poller.ingest.events import LifecycleEvent, NotStoredError, StartEvent
 from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
 from sandgauge_poller.tracking.bounded import BoundedDict
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.store import EventKind, EventRow
+from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import SpanOutcome
 
 _RECENTLY_DONE = 10_000
@@ -39,10 +40,17 @@ class Tracker:
         return len(self._active)
 
     async def commit(self, events: Sequence[LifecycleEvent]) -> list[SpanOutcome]:
-        """Store events, fold in what is news, and say what became of each; returns only after the commit."""
+        """Store events, fold in what is news, and say what became of each; returns only after the commit.
+
+        Raises:
+            NotStoredError: the disk cannot take them.
+
+        """
         newcomers: set[SandboxKey] = set()
         try:
             return await self._commit([self._admit(event, newcomers) for event in events])
+        except StateError as error:
+            raise NotStoredError(str(error)) from error
         finally:
             self._arriving -= newcomers
 

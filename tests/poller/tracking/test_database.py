@@ -9,12 +9,15 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from sandgauge_poller.tracking import database as database_module
-from sandgauge_poller.tracking.database import Database, StateError, migrate
+from sandgauge_poller.tracking import store_file
+from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.migrations import MIGRATIONS
+from sandgauge_poller.tracking.store_file import StateError, migrate
 
 WRITER = """
 import sys
@@ -142,7 +145,7 @@ def test_a_full_disk_fails_the_writes_and_not_the_writer(database):
         connection.execute(f"PRAGMA max_page_count = {pages}")
 
     database.submit(fill).result(10)
-    with pytest.raises(sqlite3.OperationalError, match="full"):
+    with pytest.raises(StateError, match=r"sandgauge.db: cannot be written \(database or disk is full\); make room"):
         database.submit(add("x" * 1_000_000)).result(10)
     database.submit(lambda connection: connection.execute("PRAGMA max_page_count = 100000") and None).result(10)
     assert database.submit(add("one")).result(10) == "one"
@@ -249,20 +252,25 @@ def test_a_folder_that_is_a_file_names_the_cure(tmp_path):
 
 
 @pytest.fixture
-def sealed_folder(tmp_path):
-    """Return a folder that this user may not write in; root, whom modes do not stop, is someone else for a while."""
+def foreign_folder():
+    """Return a folder that another user can look into; root, whom modes do not stop, is someone else for a while."""
     before = os.geteuid()
-    tmp_path.chmod(0o500)
-    if before == 0:
-        os.seteuid(65534)
-    yield tmp_path
-    os.seteuid(before)
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        folder.chmod(0o555)
+        if before == 0:
+            os.seteuid(65534)
+        yield folder
+        os.seteuid(before)
 
 
-def test_a_folder_that_cannot_be_written_names_the_cure(sealed_folder):
-    cure = rf"state: cannot be written \(Permission denied\).*user id {os.geteuid()}.*state.directory"
-    with pytest.raises(StateError, match=cure):
-        Database(sealed_folder / "state")
+def test_a_folder_that_cannot_be_written_names_owner_and_cure(foreign_folder):
+    words = (
+        rf"state: cannot be written \(Permission denied\); {foreign_folder} belongs to user id"
+        rf" {foreign_folder.stat().st_uid}; let user id {os.geteuid()} write there, .*state.directory"
+    )
+    with pytest.raises(StateError, match=words):
+        Database(foreign_folder / "state")
 
 
 def test_a_file_that_cannot_be_opened_names_the_cure(tmp_path):
@@ -271,10 +279,21 @@ def test_a_file_that_cannot_be_opened_names_the_cure(tmp_path):
         Database(tmp_path)
 
 
-def test_noise_is_no_store(tmp_path):
-    (tmp_path / "sandgauge.db").write_bytes(bytes(range(256)) * 32)
-    with pytest.raises(StateError, match=r"sandgauge.db: damaged.*move it away"):
-        Database(tmp_path)
+def set_aside(folder):
+    return sorted(file.name for file in folder.iterdir() if "damaged" in file.name)
+
+
+@pytest.mark.parametrize("noise", [bytes(range(256)) * 32, b"x" * 4096, b"SQLite format 3\0" + bytes(4096)])
+def test_noise_is_set_aside_and_said(tmp_path, caplog, noise):
+    (tmp_path / "sandgauge.db").write_bytes(noise)
+    database = Database(tmp_path)
+    assert database.submit(add("one")).result(10) == "one"
+    assert database.close(10)
+    assert (tmp_path / "sandgauge.db.damaged-1").read_bytes() == noise
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith(f"{tmp_path / 'sandgauge.db'}: damaged")
+    assert "kept as sandgauge.db.damaged-1" in line
+    assert "read no more" in line
 
 
 def test_damage_in_the_middle_is_noticed_at_the_start(tmp_path):
@@ -287,7 +306,31 @@ def test_damage_in_the_middle_is_noticed_at_the_start(tmp_path):
     middle = len(content) // 2
     content[middle : middle + 4096] = bytes(4096)
     file.write_bytes(content)
-    with pytest.raises(StateError, match=r"damaged.*move it away"):
+    database = Database(tmp_path)
+    assert database.read(ids) == []
+    assert database.close(10)
+    assert (tmp_path / "sandgauge.db.damaged-1").read_bytes() == content
+
+
+def test_damaged_files_never_pile_up(tmp_path):
+    file = tmp_path / "sandgauge.db"
+    for _ in range(3):
+        file.write_bytes(b"x" * 4096)
+        assert Database(tmp_path).close(10)
+    file.write_bytes(b"x" * 4096)
+    with pytest.raises(StateError, match=r"sandgauge.db: damaged .*3 others .*check the disk"):
+        Database(tmp_path)
+    assert set_aside(tmp_path) == [f"sandgauge.db.damaged-{number}" for number in (1, 2, 3)]
+
+
+def test_a_file_that_may_only_be_read_is_refused_at_the_start(monkeypatch, tmp_path):
+    assert Database(tmp_path).close(10)
+
+    def connect_to_read(file):
+        return sqlite3.connect(f"file:{file}?mode=ro", uri=True, isolation_level=None)
+
+    monkeypatch.setattr(store_file, "connect", connect_to_read)  # as SQLite opens a file that is not this user's
+    with pytest.raises(StateError, match=rf"sandgauge.db: cannot be written .*let user id {os.geteuid()} write"):
         Database(tmp_path)
 
 
@@ -301,7 +344,9 @@ def test_a_newer_store_is_left_alone(tmp_path):
 
 def test_a_refused_file_does_not_keep_the_folder_locked(tmp_path):
     file = tmp_path / "sandgauge.db"
-    file.write_bytes(b"x" * 4096)
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA user_version = 999")
+    connection.close()
     with pytest.raises(StateError):
         Database(tmp_path)
     file.unlink()
