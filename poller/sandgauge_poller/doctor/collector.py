@@ -1,5 +1,6 @@
 """The Collector: an empty request of each signal, judged as a delivery would be."""
 
+import socket
 from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
@@ -11,7 +12,8 @@ from sandgauge_schemas.names import Signal
 
 _EMPTY_REQUEST = b""
 _OTLP_GRPC_PORT = 4317
-_OTHER_PORT = "that port takes gRPC by custom; name the port of OTLP over HTTP as export.endpoint, most often 4318"
+_OTHER_PORT = "name the port of OTLP over HTTP as export.endpoint, most often 4318"
+_CONNECT_TIMEOUT_S = 2.0
 
 
 def examine(export: Export, now_s: Callable[[], float]) -> Iterator[Finding]:
@@ -23,9 +25,7 @@ def examine(export: Export, now_s: Callable[[], float]) -> Iterator[Finding]:
             try:
                 answer = client.post(signal, _EMPTY_REQUEST, export.timeout)
             except NoAnswerError as error:
-                yield failed(
-                    what, f"no answer: {error}", _cure(export, "start it, or name its address as export.endpoint")
-                )
+                yield failed(what, f"no answer: {error}", _cure_of_silence(export.endpoint))
             else:
                 yield _judge(what, classify(signal, answer, now_s=now_s()), answer.status, export)
     finally:
@@ -40,8 +40,16 @@ def _judge(what: str, outcome: Outcome, status: int, export: Export) -> Finding:
         return warned(what, f"{detail}: it is there and overloaded, or its own backend is away", "read its log")
     if status == 404 and urlsplit(export.endpoint).path:  # noqa: PLR2004  # not found
         cure = "leave the path off export.endpoint: that of the signal is added to it"
-    return failed(what, f"refuses an empty request: {detail}", _cure(export, cure or "check export.endpoint"))
+    return failed(what, f"refuses an empty request: {detail}", cure or "check export.endpoint")
 
 
-def _cure(export: Export, cure: str) -> str:
-    return _OTHER_PORT if urlsplit(export.endpoint).port == _OTLP_GRPC_PORT else cure
+def _cure_of_silence(endpoint: str) -> str:
+    parts = urlsplit(endpoint)
+    port = parts.port or {"http": 80, "https": 443}[parts.scheme]
+    if port == _OTLP_GRPC_PORT:
+        return f"that port takes gRPC by custom; {_OTHER_PORT}"
+    try:
+        socket.create_connection((parts.hostname, port), _CONNECT_TIMEOUT_S).close()
+    except OSError:
+        return "start it, or name its address as export.endpoint"
+    return f"something listens there that answers no {parts.scheme}; {_OTHER_PORT}"
