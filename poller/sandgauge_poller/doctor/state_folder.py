@@ -29,7 +29,7 @@ def examine(directory: Path) -> Iterator[Finding]:
         if version == len(MIGRATIONS):
             yield from _starts(peek.starts(directory))
     except (OSError, sqlite3.Error) as error:
-        cure = "let this user read it; a damaged one is moved away to begin with an empty one"
+        cure = "let this user read it; a poller sets a damaged store aside, and begins with an empty one"
         yield failed(_WHAT, f"{directory} cannot be read ({error})", cure)
 
 

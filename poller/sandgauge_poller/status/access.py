@@ -1,26 +1,25 @@
-"""Who may see the page: whoever shows the token, as a bearer token or as the password that a browser asks for."""
+"""Who may see the page: whoever shows the token, also as the password that a browser asks for."""
 
 import base64
-import hmac
+
+from aiohttp import hdrs, web
+
+from sandgauge_poller.ingest.bearer_token import BearerToken
 
 
-def may_see(authorization: str, token: str) -> bool:
-    """Return whether an `Authorization` header shows the token; an empty token asks for nothing."""
-    if not token:
-        return True
+class PageToken(BearerToken):
+    """A bearer token that is also taken as the password of HTTP Basic, whatever the user's name."""
+
+    def is_shown_by(self, request: web.Request) -> bool:
+        """Whether the request carries it in either form."""
+        return super().is_shown_by(request) or self.is_it(_password(request.headers.get(hdrs.AUTHORIZATION, "")))
+
+
+def _password(authorization: str) -> bytes:
+    """Return the password in Basic credentials, empty where they are none."""
     scheme, _, credentials = authorization.partition(" ")
-    if scheme.lower() == "bearer":
-        shown = credentials.strip().encode("utf-8", "surrogateescape")
-    elif scheme.lower() == "basic":
-        shown = _password(credentials.strip())
-    else:
-        return False
-    return hmac.compare_digest(shown, token.encode())
-
-
-def _password(credentials: str) -> bytes:
-    """Return the password in Basic credentials, whatever the user's name; empty where they are none."""
     try:
-        return base64.b64decode(credentials, validate=True).partition(b":")[2]
+        decoded = base64.b64decode(credentials.strip(), validate=True) if scheme.lower() == "basic" else b""
     except ValueError:
         return b""
+    return decoded.partition(b":")[2]

@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import hdrs, web
 
 from sandgauge_poller.config import Status
-from sandgauge_poller.status.access import may_see
+from sandgauge_poller.status.access import PageToken
 from sandgauge_poller.status.metrics_page import MetricsPage
 from sandgauge_poller.status.readiness import Readiness
 
@@ -20,7 +20,7 @@ class StatusServer:
 
     def __init__(self, status: Status, readiness: Readiness, metrics_page: MetricsPage) -> None:
         self._address = status.endpoint
-        self._token = status.auth.bearer_token.get_secret_value()
+        self._token = PageToken(status.auth.bearer_token.get_secret_value())
         self._readiness = readiness
         self._metrics_page = metrics_page
         application = web.Application()
@@ -42,7 +42,7 @@ class StatusServer:
 
     def _guarded(self, handler: _Handler) -> _Handler:
         async def checked(request: web.Request) -> web.Response:
-            if may_see(request.headers.get(hdrs.AUTHORIZATION, ""), self._token):
+            if self._token.is_shown_by(request):
                 return await handler(request)
             return web.Response(status=401, text="the token of status.auth is wanted", headers=_ASK_FOR_TOKEN)
 
