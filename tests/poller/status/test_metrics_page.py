@@ -2,8 +2,10 @@
 
 import asyncio
 import os
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
@@ -13,6 +15,7 @@ from sandgauge_poller.status.metrics_page import MetricsPage
 from sandgauge_schemas import names
 from support.self_metrics import SELF_METRICS, use_everything
 
+OPERATIONS = Path(__file__).parents[3] / "docs" / "operations.md"
 ENDINGS = {"s": "_seconds", "By": "_bytes"}
 
 
@@ -34,6 +37,13 @@ async def test_every_metric_is_there_under_the_name_that_prometheus_wants():
     (page,) = await rendered()
     families = {family.name for family in text_string_to_metric_families(page)} - {"target_info"}
     assert families == {expected_family(metric) for metric in SELF_METRICS}
+
+
+async def test_the_documentation_names_what_is_on_the_page():
+    (page,) = await rendered()
+    named = set(re.findall(r"sandgauge_poller_[a-z_]+", OPERATIONS.read_text()))
+    assert named
+    assert named <= set(re.findall(r"sandgauge_poller_[a-z_]+", page))
 
 
 async def test_labels_are_those_of_the_contract_and_name_no_sandbox():
