@@ -129,11 +129,11 @@ def sample_points(sandbox: Tracked, reading: SampleReading, settings: PointSetti
         attributes = {**keys, **({names.NEMO_GYM_SANDBOX_SAMPLE_SCOPE: decision.scope} if decision else {})}
         before = sandbox.progress.series.get(metric)
         if before is not None and before.attributes != attributes:
-            closing = _closing_point(metric, before, before.last_ns + MILLISECOND_NS)
-            if time_ns < closing.time_ns + MILLISECOND_NS:
+            # Just before the first point of the new series: as fresh as that one, however long ago the old one was.
+            if time_ns < before.last_ns + 2 * MILLISECOND_NS:
                 left_out += 1
                 continue
-            points.append(closing)
+            points.append(_closing_point(metric, before, time_ns - MILLISECOND_NS))
         elif before is not None and time_ns < before.last_ns + MILLISECOND_NS:
             left_out += 1
             continue

@@ -53,11 +53,12 @@ class Sampling:
         context, pace = self._context, self._context.pace(sandbox)
         reading = await context.provider(sandbox).read_allocation(sandbox.key.sandbox_id)
         context.metrics.read(sandbox.deployment or "", ReadKind.ALLOCATION, reading.error_type, reading.window)
-        if sandbox.progress.end is not None:
-            return
-        await context.sink.allocation(sandbox, reading)
+        has_ended = sandbox.progress.end is not None
+        # A failure says nothing of a sandbox that ended meanwhile; what was in force until then is worth knowing.
+        if not sandbox.progress.summarised and not (has_ended and reading.error_type is not None):
+            await context.sink.allocation(sandbox, reading)
         if context.state(sandbox) is SandboxState.ENDING:
-            return  # it ended while its record was on its way
+            return  # there is nothing to refresh
         now = context.clock.monotonic()
         if reading.error_type in _ANSWERED:
             pace.allocation_failures = 0

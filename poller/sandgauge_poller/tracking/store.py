@@ -7,7 +7,7 @@ rows lose their bodies and stay as the memory of what was seen.
 import json
 import logging
 import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -66,14 +66,38 @@ def _is_done(connection: sqlite3.Connection, key: SandboxKey) -> bool:
     return found is not None and bool(found[0])
 
 
-def load_events(connection: sqlite3.Connection) -> Iterator[LifecycleEvent]:
-    """Return every event that still counts, in the order of its arrival."""
+def load_events(
+    connection: sqlite3.Connection, key_of: Callable[[LifecycleEvent], SandboxKey | None]
+) -> list[LifecycleEvent]:
+    """Return every event that still counts, in the order of its arrival.
+
+    `key_of` says whose an event is by the present configuration; rows of another owner move there with all they have.
+    """
     query = (
-        "SELECT trace_id, span_id, kind, received_ns, body FROM event"
+        "SELECT trace_id, span_id, kind, received_ns, body, owner FROM event"
         " WHERE body IS NOT NULL AND kind != ? ORDER BY received_ns"
     )
-    for trace_id, span_id, kind, received_ns, body in connection.execute(query, (EventKind.REQUEST.value,)):
-        yield _decode(trace_id, span_id, EventKind(kind), received_ns, body)
+    events = []
+    for *row, owner in connection.execute(query, (EventKind.REQUEST.value,)).fetchall():
+        event = _decode(row[0], row[1], EventKind(row[2]), row[3], row[4])
+        key = key_of(event)
+        if key is None or key.owner == owner or _rehome(connection, event, owner, key):
+            events.append(event)
+    return events
+
+
+def _rehome(connection: sqlite3.Connection, event: LifecycleEvent, owner: str, key: SandboxKey) -> bool:
+    """Give an event and its sandbox another owner; return whether the event still counts there."""
+    connection.execute(
+        "UPDATE OR IGNORE sandbox SET owner = ? WHERE owner = ? AND sandbox_id = ?", (key.owner, owner, key.sandbox_id)
+    )
+    connection.execute("DELETE FROM sandbox WHERE owner = ? AND sandbox_id = ?", (owner, key.sandbox_id))
+    done = _is_done(connection, key)
+    connection.execute(
+        "UPDATE event SET owner = ?, body = CASE WHEN ? THEN NULL ELSE body END WHERE trace_id = ? AND span_id = ?",
+        (key.owner, done, event.trace_id, event.span_id),
+    )
+    return not done
 
 
 def find_request(connection: sqlite3.Connection, request_id: str) -> RequestRecord | None:

@@ -29,7 +29,10 @@ class Tracker:
     async def restore(self) -> int:
         """Fold the stored events again and return how many sandboxes are back."""
         events, progress = await self._database.write(
-            lambda connection: (list(store.load_events(connection)), store.load_all_progress(connection))
+            lambda connection: (
+                store.load_events(connection, self._active.key_of),
+                store.load_all_progress(connection),
+            )
         )
         for event in events:
             self._active.apply(event)

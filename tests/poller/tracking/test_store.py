@@ -72,7 +72,7 @@ def request(number, request_id="rq", received_ns=1, memory_mib=512, start_ns=Non
 
 
 def loaded(connection):
-    return list(store.load_events(connection))
+    return store.load_events(connection, lambda _: None)
 
 
 @given(events=st.lists(any_events, unique_by=lambda event: (event.trace_id, event.span_id), max_size=5))

@@ -14,7 +14,7 @@ from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import ActiveSet, ChangeKind, SandboxKey
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.progress import Progress, dump_progress
-from sandgauge_poller.tracking.routing import Routing
+from sandgauge_poller.tracking.routing import DeploymentNames, Routing
 from sandgauge_poller.tracking.tracker import Tracker
 from sandgauge_schemas.names import SpanOutcome
 from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
@@ -202,3 +202,36 @@ async def test_sandboxes_that_nobody_reads_are_forgotten_after_a_while(folder):
         await poller.tracker.forget_unread(HOUR, lambda sandbox: sandbox.key.sandbox_id == "read", 3 * HOUR)
         assert {s.key.sandbox_id for s in poller.active} == {"read", "young"}
         assert await poller.tracker.commit([start(4, "old")]) == [REPEATED]
+
+
+async def test_a_renamed_deployment_keeps_its_sandboxes_and_resurrects_none(folder):
+    before, renamed = (
+        Routing([DeploymentNames(name, "opensandbox", frozenset({"http://east:8080"}))]) for name in ("east", "new")
+    )
+    async with running(folder, routing=before) as poller:
+        await poller.tracker.commit([start(1, "live"), start(2, "ended")])
+        live = poller.sandbox("live")
+        live.progress.readings = 7
+        progress = dump_progress(live.progress)
+        await poller.database.write(lambda connection: store.save_progress(connection, live.key, progress, 1))
+    async with running(folder, routing=renamed) as poller:
+        assert len(poller.active) == 2
+        kept = poller.active.get(SandboxKey("new", "live"))
+        assert (kept.deployment, kept.progress.readings) == ("new", 7)
+        await poller.tracker.finish(poller.active.get(SandboxKey("new", "ended")), 1)
+    async with running(folder, routing=renamed) as poller:
+        assert len(poller.active) == 1
+        assert await poller.tracker.commit([start(3, "ended")]) == [REPEATED]
+
+
+async def test_a_sandbox_that_ended_under_one_name_does_not_come_back_under_another(folder):
+    east, west = (
+        Routing([DeploymentNames(name, "opensandbox", frozenset({"http://east:8080"}))]) for name in ("east", "west")
+    )
+    async with running(folder, routing=west) as poller:
+        await poller.tracker.commit([start(1)])
+        await poller.tracker.finish(poller.active.get(SandboxKey("west", "s")), 1)
+    async with running(folder, routing=east) as poller:
+        await poller.tracker.commit([start(2)])
+    async with running(folder, routing=west) as poller:
+        assert len(poller.active) == 0
