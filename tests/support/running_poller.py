@@ -7,6 +7,7 @@ import signal
 import socket
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -22,10 +23,18 @@ _STOP_TIMEOUT_S = 10.0
 class RunningPoller:
     """`sandgauge run` on free loopback ports; `start` may be called again after `stop` or `kill`: same ports and state.
 
-    The ports are known before it runs, since a Collector wants to be told where it will be.
+    The ports are known before it runs, since a Collector wants to be told where it will be. `program` is what the
+    interpreter runs.
     """
 
-    def __init__(self, directory: Path, config: dict[str, Any] | None = None) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        config: dict[str, Any] | None = None,
+        *,
+        program: Sequence[str] = ("-m", "sandgauge_poller"),
+    ) -> None:
+        self._program = program
         directory.mkdir(parents=True, exist_ok=True)
         self._ingest_port, self._status_port = _free_ports(2)
         self.endpoint = f"http://127.0.0.1:{self._ingest_port}"
@@ -65,7 +74,7 @@ class RunningPoller:
         self._log_seen = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "sandgauge_poller", "run", "--config", str(self.config_file)],
+                [sys.executable, *self._program, "run", "--config", str(self.config_file)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,

@@ -2,6 +2,7 @@
 
 import asyncio
 from enum import StrEnum
+from weakref import WeakSet
 
 from aiohttp import web
 
@@ -51,6 +52,7 @@ class DirectEndpoints:
         self._gateway: Listener | None = None
         self._listeners: dict[str, Listener] = {}
         self._sandbox_at: dict[int, str] = {}
+        self._connections: dict[int, WeakSet[asyncio.Transport]] = {}
 
     async def start(self) -> None:
         """Open the gateway, or a port for each sandbox from now on."""
@@ -100,6 +102,8 @@ class DirectEndpoints:
         if listener is not None:
             listener.close()
             self._sandbox_at.pop(listener.port, None)
+            for connection in self._connections.pop(listener.port, ()):
+                connection.close()  # a container takes its connections along
         if sandbox is None or sandbox.runtime is not Runtime.DOCKER:
             self._listeners.pop(sandbox_id, None)
 
@@ -115,7 +119,10 @@ class DirectEndpoints:
         if self._form is EndpointForm.GATEWAY_PATH:
             sandbox_id, _, rest = request.path.lstrip("/").partition("/")
             return sandbox_id, rest.removeprefix(str(EXECD_PORT)) or "/"
-        port = request.transport.get_extra_info("sockname")[1] if request.transport else 0
+        if request.transport is None:
+            return "", request.path
+        port = request.transport.get_extra_info("sockname")[1]
+        self._connections.setdefault(port, WeakSet()).add(request.transport)
         return self._sandbox_at.get(port, ""), request.path.removeprefix(f"/proxy/{EXECD_PORT}") or "/"
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
