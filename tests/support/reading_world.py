@@ -50,6 +50,7 @@ class Sandbox:
     sample: Outcome = None
     sample_takes_s: float = 1.0
     allocation: Outcome = None
+    allocation_takes_s: float = 0.01
     oom_killed: bool | None = None
 
 
@@ -79,7 +80,8 @@ class FakeProvider:
         return [call.at for call in self.calls if (call.what, call.sandbox_id) == (what, sandbox_id)]
 
     async def read_allocation(self, sandbox_id: str) -> AllocationReading:
-        window, error = await self._ask("allocation", sandbox_id, 0.01, self[sandbox_id].allocation)
+        asked = self[sandbox_id]
+        window, error = await self._ask("allocation", sandbox_id, asked.allocation_takes_s, asked.allocation)
         source = ResourceSource.OPENSANDBOX_INSPECT_DOCKER
         oom_killed = self[sandbox_id].oom_killed
         return AllocationReading(window=window, source=source, error_type=error, oom_killed=oom_killed)

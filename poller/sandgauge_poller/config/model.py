@@ -145,7 +145,7 @@ class Deployment(Section):
     use_server_proxy: ServerProxy = ProxyUse.AUTO
     allowed_endpoint_hosts: Annotated[tuple[HostRule, ...], _EMPTY_WHEN_NONE] = ()
     max_concurrent_proxied_reads: PositiveInt = 16
-    max_requests_per_second: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 50.0
+    max_requests_per_second: Annotated[float, Field(ge=0.1, allow_inf_nan=False)] = 50.0
     execd: ExecdSwitch = True
 
     @property

@@ -108,6 +108,23 @@ async def test_a_reading_on_its_way_at_the_end_is_kept_and_the_summary_waits_for
         assert summary(w)["readings"] == 1
 
 
+@pytest.mark.parametrize(("error_type", "recorded"), [(None, True), (ErrorType.NOT_FOUND, False)])
+def test_an_allocation_on_its_way_at_the_end_is_kept_if_it_says_something(error_type, recorded):
+    @in_virtual_time
+    async def scenario():
+        async with world() as w:
+            w.provider["s-1"].allocation = error_type
+            w.provider["s-1"].allocation_takes_s = 0.8
+            w.start()
+            await w.until(0.5)
+            w.stop()
+            await w.until(60)
+            assert ("allocation" in kinds(w)) is recorded
+            assert w.provider.times("allocation") == [0.0]
+
+    scenario()
+
+
 @in_virtual_time
 async def test_a_summary_waits_no_longer_than_a_while_for_a_reading_that_hangs():
     async with world() as w:
