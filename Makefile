@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 UV ?= uv
+MINUTES ?= 30
 
 VENV := .venv
 DEMO_VENV := .venv-demo
@@ -31,7 +32,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test bench lint format venv schemas collector lock clean
+.PHONY: help demo test bench soak lint format venv schemas collector lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,8 +50,12 @@ lint: venv ## check style, types, the direction of imports and the generated fil
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python schemas/generate.py --check
 
-bench: venv ## measure one poller, idle and with 1,000 simulated sandboxes
+bench: venv ## measure one poller, idle and with 1,000 simulated sandboxes, and what the emitter costs Gym
 	@PYTHONPATH=tests $(BIN)/python tests/bench/poller_load.py
+	@PYTHONPATH=tests $(BIN)/python tests/bench/gym_starts.py
+
+soak: venv ## let 10,000 sandboxes come and go below one poller for MINUTES (30), and see that nothing grows
+	@PYTHONPATH=tests $(BIN)/python tests/bench/soak.py --minutes $(MINUTES)
 
 format: venv ## format the code and make the fixes that are safe
 	@$(BIN)/ruff check --fix
