@@ -57,3 +57,8 @@ class Caller:
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise NoAnswerError(reason_of(error)) from error
         return Answer(status=response.status_code, date=response.headers.get("Date", ""), body=body)
+
+
+def is_about_tls(error: NoAnswerError) -> bool:
+    """Say whether it was the certificate, or that one side speaks no TLS."""
+    return isinstance(error.__cause__, requests.exceptions.SSLError)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from urllib.parse import urlsplit
 
 from sandgauge_poller.config import Export
+from sandgauge_poller.doctor.caller import is_about_tls
 from sandgauge_poller.doctor.finding import Finding, failed, passed, warned
 from sandgauge_poller.export.answer import Outcome, Verdict, classify
 from sandgauge_poller.export.collector_client import NoAnswerError, connect
@@ -25,7 +26,7 @@ def examine(export: Export, now_s: Callable[[], float]) -> Iterator[Finding]:
             try:
                 answer = client.post(signal, _EMPTY_REQUEST, export.timeout)
             except NoAnswerError as error:
-                yield failed(what, f"no answer: {error}", _cure_of_silence(export.endpoint))
+                yield failed(what, f"no answer: {error}", _cure_of_silence(export.endpoint, error))
             else:
                 yield _judge(what, classify(signal, answer, now_s=now_s()), answer.status, export)
     finally:
@@ -43,7 +44,9 @@ def _judge(what: str, outcome: Outcome, status: int, export: Export) -> Finding:
     return failed(what, f"refuses an empty request: {detail}", cure or "check export.endpoint")
 
 
-def _cure_of_silence(endpoint: str) -> str:
+def _cure_of_silence(endpoint: str, error: NoAnswerError) -> str:
+    if is_about_tls(error):
+        return "name the authority of its certificate as export.tls.ca_file, or write http:// if it speaks no TLS"
     parts = urlsplit(endpoint)
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     if port == _OTLP_GRPC_PORT:

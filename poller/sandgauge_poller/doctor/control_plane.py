@@ -7,7 +7,7 @@ from http import HTTPStatus
 from urllib.parse import quote
 
 from sandgauge_poller.config import Deployment, ProxyUse, format_duration
-from sandgauge_poller.doctor.caller import Answer, Caller
+from sandgauge_poller.doctor.caller import Answer, Caller, is_about_tls
 from sandgauge_poller.doctor.finding import Finding, failed, passed, warned
 from sandgauge_poller.export.collector_client import NoAnswerError
 from sandgauge_poller.reading.opensandbox.answers import error_code, parse_object
@@ -18,6 +18,8 @@ from sandgauge_poller.reading.provider import Usage
 
 _LIST = "/v1/sandboxes?state=Running&page=1&pageSize=1"
 _VERSION = re.compile(r"[0-9A-Za-z.+-]{1,32}")
+_CURE_OF_SILENCE = "start the control plane, or name its address as seen from here as endpoint"
+_CURE_OF_TLS = "name the authority of its certificate as tls.ca_file, or write http:// if it speaks no TLS"
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
@@ -31,8 +33,7 @@ def examine(deployment: Deployment, max_clock_skew_s: float, now_s: Callable[[],
         try:
             answer = caller.get(_LIST)
         except NoAnswerError as error:
-            cure = "start the control plane, or name its address as seen from here as endpoint"
-            yield failed(what, f"unreachable: {error}", cure)
+            yield failed(what, f"unreachable: {error}", _CURE_OF_TLS if is_about_tls(error) else _CURE_OF_SILENCE)
             return
         sandboxes = _listed(answer)
         if sandboxes is None:

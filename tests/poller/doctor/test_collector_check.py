@@ -59,6 +59,11 @@ def test_nobody_there():
     ]
 
 
+def test_plain_http_where_tls_was_meant(otlp_sink):
+    said = lines(otlp_sink.endpoint.replace("http:", "https:"))
+    assert all("export.tls.ca_file, or write http:// if it speaks no TLS" in line for line in said)
+
+
 def test_port_4317_is_taken_for_grpc():
     # Whatever holds that port on this machine: nothing that speaks OTLP over HTTP does.
     said = lines("http://127.0.0.1:4317", timeout=1.0)

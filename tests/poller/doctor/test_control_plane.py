@@ -12,6 +12,7 @@ from sandgauge_demo.deployment import DeploymentSettings, Route
 from sandgauge_poller.config import Deployment
 from sandgauge_poller.doctor.control_plane import examine
 from sandgauge_poller.doctor.finding import Verdict
+from support.certificate import make_certificate, server_context
 from support.http_stub import StubServer
 from support.simulated_osb import osb_in_thread
 from support.stub_control_plane import ID, METRICS, proxied
@@ -158,6 +159,23 @@ def test_nobody_there():
 async def test_plain_http_where_tls_was_meant(stub):
     (line,) = await asyncio.to_thread(findings, stub.url.replace("http:", "https:"))
     assert line.startswith("fail  deployment training: unreachable: ")
+    assert line.endswith("or write http:// if it speaks no TLS")
+
+
+async def test_a_certificate_is_taken_from_its_authority_alone(tmp_path):
+    certificate = make_certificate(tmp_path)
+    server = StubServer()
+    server.say(LIST, json=EMPTY_LIST)
+    await server.start(server_context(certificate))
+    try:
+        url = server.url.replace("http:", "https:")
+        (unknown,) = await asyncio.to_thread(findings, url)
+        known = await asyncio.to_thread(findings, url, tls={"ca_file": str(certificate)})
+    finally:
+        await server.stop()
+    assert "CERTIFICATE_VERIFY_FAILED" in unknown
+    assert "name the authority of its certificate as tls.ca_file" in unknown
+    assert known[0].startswith("pass")
 
 
 @pytest.mark.parametrize(
