@@ -184,38 +184,6 @@ async def test_a_container_takes_its_kept_connections_along(reader):
     sent.close()
 
 
-async def test_a_resumed_pod_is_another_one_on_another_node(start_osb, http):
-    nodes = (SimulatedNode(name="node-1"), SimulatedNode(name="node-2"))
-    osb = await start_osb(runtime=Runtime.KUBERNETES, nodes=nodes)
-    reader = await Reader(osb, http).start()
-    osb.deployment.pause(ID)
-    assert await reader.read(reader.proxied) == (404, "KUBERNETES::POD_IP_NOT_AVAILABLE")
-    osb.deployment.resume(ID)
-    async with http.get(f"{osb.url}/v1/sandboxes/{ID}/diagnostics/inspect") as answer:
-        assert "Node:           node-2" in await answer.text()
-    assert await reader.read(reader.proxied) == (200, "reading")
-
-
-async def test_a_halted_execd_accepts_and_answers_once_it_goes_on(reader):
-    reader.osb.deployment.change(ID, SandboxChanges(execd_stopped=True))
-    readings = [
-        await reader.in_flight(reader.proxied, Route.PROXY),
-        await reader.in_flight(reader.direct, Route.EXECD),
-    ]
-    for reading in readings:
-        assert await unanswered(reading)
-    reader.osb.deployment.change(ID, SandboxChanges(execd_stopped=False))
-    assert [await reading for reading in readings] == [(200, "reading")] * 2
-
-
-async def test_a_container_takes_its_kept_connections_along(reader):
-    assert await reader.read(reader.direct) == (200, "reading")
-    reader.osb.deployment.delete(ID)
-    # Over the connection that was kept an answer would come: a closed port only refuses new ones.
-    with pytest.raises(aiohttp.ClientConnectionError):
-        await reader.read(reader.direct)
-
-
 async def test_a_resumed_pod_is_another_one_and_a_restarted_container_is_counted(start_osb):
     osb = await start_osb(runtime=Runtime.KUBERNETES)
     before = osb.deployment.create(SandboxSpec(id=ID)).started_at
