@@ -206,7 +206,8 @@ def make_meter_provider(
     if service_instance_id is not None:
         attributes[names.SERVICE_INSTANCE_ID] = service_instance_id
     sender = PeriodicExportingMetricReader(_Exporter(send), export_interval_millis=interval_s * 1000)
-    readers = [sender, *other_readers]
+    # They are shut down in turn, within one bound: the one that may have to wait for its receiver comes last.
+    readers = [*other_readers, sender]
     return MeterProvider(metric_readers=readers, resource=Resource(attributes), shutdown_on_exit=False)
 
 

@@ -55,7 +55,7 @@ class IngestServer:
         application.router.add_post(FINAL_READING_PATH, FinalReadingHandler(token, final_reading).handle)
         # The body is decompressed by the handler, under its limit, and not by the server.
         self._runner = web.AppRunner(
-            application, access_log=None, auto_decompress=False, shutdown_timeout=1.0, keepalive_timeout=IDLE_S
+            application, access_log=None, auto_decompress=False, shutdown_timeout=0.5, keepalive_timeout=IDLE_S
         )
 
     async def start(self) -> tuple[str, int]:

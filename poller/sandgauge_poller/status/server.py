@@ -27,7 +27,7 @@ class StatusServer:
         application.router.add_get("/healthz", self._healthz)
         application.router.add_get("/readyz", self._readyz)
         application.router.add_get("/metrics", self._guarded(self._metrics))
-        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=1.0)
+        self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
 
     async def start(self) -> tuple[str, int]:
         """Listen, and return the address; raises OSError where that is impossible."""
