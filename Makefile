@@ -32,7 +32,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test bench soak lint format venv schemas collector lock clean
+.PHONY: help demo test bench soak fuzz lint format venv schemas collector lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
