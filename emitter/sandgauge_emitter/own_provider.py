@@ -3,6 +3,8 @@
 The only module that needs the SDK.
 """
 
+# Its fork handlers must be there before the SDK's, which waits in the child for the lock that they give back.
+import concurrent.futures.thread  # noqa: F401  # loaded for that alone
 import logging
 import random
 import threading

@@ -251,3 +251,23 @@ def test_a_program_with_workers_does_not_wait_twice():
         start = time.monotonic()
         run(WORKERS_AND_END, on(endpoint), code=7)
     assert time.monotonic() - start < 5
+
+
+FORK_AFTER_A_CHANGE = """
+import os, sys
+import sandgauge_emitter
+for run_id in ("run-1", "run-2"):
+    sandgauge_emitter.configure(run_id=run_id)
+    sandgauge_emitter.record_request(provider="fake").started("s")
+from concurrent.futures import ThreadPoolExecutor  # late, as its first use in a program may be
+with ThreadPoolExecutor(1) as pool:
+    pool.submit(int).result()
+child = os.fork()
+if child == 0:
+    os._exit(7)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+def test_a_fork_while_a_replaced_provider_is_still_closing_does_not_hang():
+    assert run(FORK_AFTER_A_CHANGE, on("http://127.0.0.1:9")).stdout == "7\n"
