@@ -17,7 +17,7 @@ from support.simulated_osb import osb_in_process
 
 SANDBOXES, HANGING = 1000, 200
 INTERVAL_S = 10.0
-SETTLED_S = 12.0
+SETTLED_S = 22.0
 """After so long every sandbox has its endpoint, for which a thousand newcomers queue, and its own phase."""
 STATUS = names.NEMO_GYM_SANDBOX_RESOURCE_STATUS
 
@@ -35,7 +35,7 @@ def fleet(tmp_path_factory):
         poller = RunningPoller(
             tmp_path_factory.mktemp("hanging-sandboxes"),
             {
-                "deployments": [{"name": "training", "endpoint": osb.url, "max_requests_per_second": 300}],
+                "deployments": [{"name": "training", "endpoint": osb.url, "max_requests_per_second": 150}],
                 "sampling": {"collection_interval": f"{INTERVAL_S:g}s"},
                 "export": {"endpoint": sink.endpoint},
             },
@@ -102,9 +102,7 @@ def test_each_hang_ends_by_its_bound_and_is_one_record(fleet):
         assert all(span.start_ns > began_ns - 2 * 10**9 for span in failed)
         durations += [(span.end_ns - span.start_ns) / 1e9 for span in failed]
     tenths = statistics.quantiles(durations, n=10)
-    print(
-        f"{len(durations)} hangs: {min(durations):.3f} s at least, {tenths[4]:.3f} s in the middle, {tenths[8]:.3f} s p90"
-    )
+    print(f"{len(durations)} hangs: {min(durations):.3f} s at least, {tenths[4]:.3f} s p50, {tenths[8]:.3f} s p90")
     assert min(durations) >= 1.8
     assert tenths[4] == pytest.approx(2.0, abs=0.1)
     assert tenths[8] <= 2.2
