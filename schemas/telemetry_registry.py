@@ -5,7 +5,7 @@ imports it. Beside weaver's own keys it reads these annotations:
 
 - `enum`, `members`: the Python enum of an attribute, and its values where the attribute's type cannot hold them
   (lists, and labels whose values differ from metric to metric); `extends` adds the members of another enum.
-- `values`, `open`: the values that one span or metric allows of a wider enum; `open: true` allows any.
+- `values`: the values that one span or metric allows of a wider enum.
 - `suffixes`: the exact keys behind an indexed prefix `<prefix>.<i>.`, with their types.
 - `required_when`, `only_when`: values of other attributes on which presence depends.
 - `whole_or_absent`: attributes that come together or not at all.
@@ -210,8 +210,6 @@ class _Resolver:
         )
 
     def _values(self, annotations: dict[str, Any], enum: str | None) -> tuple[str, ...] | None:
-        if annotations.get("open"):
-            return None
         if "values" in annotations:
             return tuple(annotations["values"])
         return self._enums[enum].values if enum else None
@@ -250,7 +248,7 @@ class _Resolver:
         annotations = node.get("annotations", {})
         level = node.get("requirement_level", "recommended")
         enum = annotations.get("enum", attribute.enum)
-        own_values = annotations.keys() & {"enum", "values", "open"}
+        own_values = annotations.keys() & {"enum", "values"}
         return Usage(
             attribute=attribute,
             brief=node.get("brief", attribute.brief),

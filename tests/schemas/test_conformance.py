@@ -242,11 +242,6 @@ def test_what_stock_gym_really_sends_passes(case: str) -> None:
     assert_conforms(request)
 
 
-def test_a_start_may_name_the_error_of_any_provider() -> None:
-    attributes = {f"{SANDBOX}provider": "docker", "error.type": "ImageNotFound"}
-    assert_conforms(traces("gym.sandbox.start", attributes, resource={"service.name": "trainer"}))
-
-
 def test_the_pollers_resource() -> None:
     nameless = traces("gym.sandbox.resource.sample", SAMPLE, resource={"service.name": "sandgauge-poller"})
     assert trace_violations(nameless) == ["resource: service.version: required and missing"]

@@ -90,10 +90,7 @@ SPANS = {
     "gym.sandbox.request": WITHOUT_ID
     | REQUESTED
     | below(SANDBOX, {"collection.id": "string", "service.name": "string"}),
-    "gym.sandbox.start": JOINED_BY
-    | SUBMITTED
-    | below(SANDBOX, {"scope": "string", "sample_interval_s": "double"})
-    | {"error.type": "string"},
+    "gym.sandbox.start": JOINED_BY | SUBMITTED | below(SANDBOX, {"scope": "string", "sample_interval_s": "double"}),
     "gym.sandbox.stop": JOINED_BY,
     "gym.sandbox.exec": JOINED_BY | below(SANDBOX, {"return_code": "int", "error_type": "string"}),
     "gym.rollout": {RUN: "string", ROLLOUT: "string", "nemo.gym.server.name": "string"},
