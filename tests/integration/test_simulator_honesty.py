@@ -113,7 +113,7 @@ def answers(deployment: ComparedDeployment) -> Answers:
 
 def of_a_state(deployment: ComparedDeployment, state: str) -> Answers:
     sandbox_id = deployment.in_state(state)
-    with ThreadPoolExecutor(4) as pool:
+    with ThreadPoolExecutor(len(OF_A_SANDBOX) + len(DIRECT)) as pool:  # those without an answer wait side by side
         asked = [
             (f"{state}: {question}", pool.submit(deployment.ask, "GET", path.format(id=sandbox_id)))
             for question, path in OF_A_SANDBOX.items()

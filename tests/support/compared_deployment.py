@@ -23,8 +23,8 @@ SPEC = {
     "metadata": {"team": "rl"},
     "env": {"A": "b"},
 }
-_HANGS_AFTER_S = 3.0
-"""An answer takes 1.0 s at most; what comes later counts as none."""
+_HANGS_AFTER_S = 6.0
+"""An answer takes 1.0 s, more on a busy machine; what comes later counts as none."""
 
 
 class ComparedDeployment(ABC):
