@@ -118,7 +118,7 @@ class ReadingContext:
         return SandboxState.PAUSED if sandbox.paused else SandboxState.ACTIVE
 
     def join(self, sandbox: Tracked) -> None:
-        """Count a sandbox among those that are read; say so once where that is more than its deployment carries."""
+        """Count a sandbox that has answered among those that are read; say once where they are too many."""
         deployment = sandbox.deployment or ""
         load = self.loads.setdefault(deployment, Load())
         load.add(sandbox.key, self._asked(sandbox))

@@ -32,7 +32,6 @@ class Sampling:
         context = self._context
         settings = context.settings
         now = context.clock.monotonic()
-        context.join(sandbox)
         context.pace(sandbox).final = None
         at = context.first_reads[sandbox.deployment or ""].claim(now)
         jitter = random.random() * settings.collection_jitter  # noqa: S311  # spreads load, guards no secret
@@ -61,6 +60,8 @@ class Sampling:
             return  # there is nothing to refresh
         now = context.clock.monotonic()
         if reading.error_type in _ANSWERED:
+            # Counted only now: ids that somebody made up must not stretch the interval of the sandboxes there are.
+            context.join(sandbox)
             pace.allocation_failures = 0
             context.schedule.put(sandbox.key, Task.ALLOCATION, now + context.settings.refresh_interval)
         else:
@@ -96,6 +97,7 @@ class Sampling:
         if reading is None or context.state(sandbox) is SandboxState.ENDING:
             return  # it may have ended while its record was on its way
         if is_good:
+            context.join(sandbox)
             pace.failures = 0
             self._discovered(sandbox, reading)
         else:
