@@ -28,9 +28,10 @@ def silent():
 
 @contextmanager
 def away():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port = listener.getsockname()[1]
-    yield f"http://127.0.0.1:{port}"
+    """Yield an address that refuses connections."""
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{holder.getsockname()[1]}"
 
 
 @contextmanager
