@@ -38,12 +38,15 @@ def rollout_span(trace_id: str, rollout_id: str, *, span_id: str | None = None) 
     return {**span, "attributes": attributes, **({"spanId": span_id} if span_id else {})}
 
 
-def feed(endpoint: str, *spans: dict[str, Any], resource: dict[str, Any] | None = None) -> None:
+def feed(
+    endpoint: str, *spans: dict[str, Any], resource: dict[str, Any] | None = None, token: str | None = None
+) -> None:
     """Send spans to an ingest port and insist on 200."""
     request = traces(from_resource({**GYM, **(resource or {})}, *spans))
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     with requests.Session() as session:
         session.trust_env = False
-        answer = session.post(f"{endpoint}/v1/traces", json=request, timeout=10)
+        answer = session.post(f"{endpoint}/v1/traces", json=request, headers=headers, timeout=10)
     assert answer.status_code == 200, answer.text
 
 
