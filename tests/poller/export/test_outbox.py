@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from sandgauge_poller.export import outbox
 from sandgauge_poller.export.outbox import OutboxItem, Rank
-from sandgauge_poller.tracking.store_file import migrate
 from sandgauge_poller.tracking.migrations import MIGRATIONS
+from sandgauge_poller.tracking.store_file import migrate
 from sandgauge_schemas.names import ExportOutcome, Signal
 
 SIGNAL_OF = {Rank.LASTING: Signal.TRACES, Rank.SAMPLE: Signal.TRACES, Rank.POINT: Signal.METRICS}

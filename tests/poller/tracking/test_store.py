@@ -4,6 +4,7 @@ import sqlite3
 from contextlib import contextmanager
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -257,3 +258,13 @@ def test_unreadable_rows_cost_their_own_progress_alone_and_are_counted_in_one_li
     assert {key: progress.readings for key, progress in found.items()} == {good: 3}
     (record,) = caplog.records
     assert "what was seen of 2 sandboxes is unreadable" in record.getMessage()
+
+
+@pytest.mark.parametrize("damage", ["{", "[]", '{"start":1}', b"\xff\xfe{"])
+def test_unreadable_events_cost_their_own_sandbox_alone_and_are_counted_in_one_line(caplog, damage):
+    with opened() as connection:
+        store.insert_events(connection, [row(start(number, f"s-{number}")) for number in range(1, 4)])
+        connection.execute("UPDATE event SET body = CAST(? AS TEXT) WHERE subject IN ('s-1', 's-3')", (damage,))
+        assert loaded(connection) == [start(2, "s-2")]
+    (record,) = caplog.records
+    assert "2 stored spans are unreadable" in record.getMessage()
