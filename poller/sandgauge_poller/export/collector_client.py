@@ -1,6 +1,7 @@
 """POSTs to the Collector: one connection kept alive, nothing taken from the environment, bounded answers."""
 
 import gzip
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,6 +11,7 @@ import urllib3
 
 from sandgauge_poller.config import Export
 from sandgauge_poller.export.answer import PROTOBUF, Answer, Outcome, Verdict, classify
+from sandgauge_poller.export.bounded_connection import BoundedAdapter
 from sandgauge_schemas.names import SANDGAUGE_POLLER_SERVICE_NAME, Signal
 from sandgauge_schemas.version import __version__
 
@@ -52,13 +54,15 @@ class CollectorClient:
         self._base = f"{settings.endpoint}/v1"
         self._compress = settings.compress
         self._session = bare_session(settings.ca_file, insecure_skip_verify=settings.insecure_skip_verify)
+        for scheme in ("http://", "https://"):
+            self._session.mount(scheme, BoundedAdapter())
         self._session.headers.update(settings.headers)
         self._session.headers.update({"Content-Type": PROTOBUF, "Accept-Encoding": "identity"})
         if self._compress:
             self._session.headers["Content-Encoding"] = "gzip"
 
     def post(self, signal: Signal, message: bytes, timeout_s: float) -> Answer:
-        """Send one serialized request; `timeout_s` bounds connecting and each wait for bytes.
+        """Send one serialized request; `timeout_s` bounds connecting, the head of the answer and its body, each.
 
         Raises:
             NoAnswerError: there was no answer.
@@ -68,7 +72,7 @@ class CollectorClient:
         url = f"{self._base}/{signal.value}"
         try:
             with self._session.post(url, data=body, timeout=timeout_s, allow_redirects=False, stream=True) as response:
-                content = _read(response.raw)
+                content = _read(response.raw, timeout_s)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
             raise NoAnswerError(reason_of(error)) from error
         headers = {name.lower(): value for name, value in response.headers.items()}
@@ -105,17 +109,20 @@ def send(post: Post, signal: Signal, message: bytes, *, timeout_s: float, now_s:
     return classify(signal, answer, now_s=now_s)
 
 
-def _read(raw: urllib3.BaseHTTPResponse) -> bytes:
+def _read(raw: urllib3.HTTPResponse, timeout_s: float) -> bytes:
     """Return the body up to the bound; reading to its end is what notices that it was cut off."""
+    deadline = time.monotonic() + timeout_s
     content = b""
-    while len(content) < _MAX_ANSWER_BYTES and (more := raw.read(_MAX_ANSWER_BYTES - len(content))):
+    while len(content) < _MAX_ANSWER_BYTES and (more := raw.read1(_MAX_ANSWER_BYTES - len(content))):
         content += more
+        if time.monotonic() > deadline:
+            raise TimeoutError("the answer did not end")
     return content
 
 
 def reason_of(error: BaseException) -> str:
     """Return why there was no answer, in words that hold neither URL nor header."""
-    if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError):
+    if isinstance(error, requests.Timeout | urllib3.exceptions.TimeoutError | TimeoutError):
         return "timeout"
     cause: BaseException | None = error
     while cause is not None:

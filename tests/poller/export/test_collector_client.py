@@ -5,6 +5,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -14,7 +15,9 @@ from sandgauge_poller.export.answer import Verdict
 from sandgauge_poller.export.collector_client import CollectorClient, CollectorSettings, NoAnswerError, send
 from sandgauge_poller.export.messages import export_request
 from sandgauge_schemas.names import Signal
+from support.hostile_daemons import says_for_ever
 from support.otlp_sink import Answer, OtlpSink
+from support.raw_collector import RawCollector
 
 MESSAGE = export_request([])
 SECRET = "Basic dXNlcjpwYXNz=="
@@ -155,6 +158,19 @@ def test_a_refused_connection_says_so(make_client):
 def test_silence_is_a_timeout(make_client):
     with raw_server(None) as endpoint, pytest.raises(NoAnswerError, match=r"^timeout$"):
         post(make_client(endpoint), timeout_s=0.2)
+
+
+@pytest.mark.parametrize(
+    ("head", "part"),
+    [(b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n"), (b"HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n", b"x")],
+    ids=["head", "body"],
+)
+def test_an_answer_that_drips_is_a_timeout(make_client, head, part):
+    with RawCollector(says_for_ever(head, part, 0.05)) as collector:
+        began = time.monotonic()
+        with pytest.raises(NoAnswerError, match=r"^timeout$"):
+            post(make_client(collector.endpoint), timeout_s=0.3)
+        assert time.monotonic() - began < 3.0
 
 
 @pytest.mark.parametrize(

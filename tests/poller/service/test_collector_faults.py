@@ -18,7 +18,7 @@ from sandgauge_poller.tracking.database import Database
 from sandgauge_schemas import names
 from sandgauge_schemas.names import Signal
 from support.feed import feed, start_span
-from support.hostile_daemons import response, says, says_nothing
+from support.hostile_daemons import response, says, says_for_ever, says_nothing
 from support.otlp_proto import points_of, spans_of
 from support.otlp_sink import Answer, OtlpSink
 from support.outbox_account import account
@@ -45,12 +45,16 @@ def partial(rejected, message=""):
     return says(response(answer.SerializeToString(), headers=PROTOBUF))
 
 
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 HALF = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\nhalf"
 # What the first request meets, and how many of its spans that refuses for good.
 FAULTS = {
     "reset": (says(), 0),
     "silence": (says_nothing, 0),
     "slow": (says(1.5, response()), 0),
+    "a-head-that-drips": (says_for_ever(b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n", 0.2), 0),
+    "a-body-that-drips": (says_for_ever(response(length=1000), b"x", 0.1), 0),
+    "chunks-that-drip": (says_for_ever(CHUNKED, b"1\r\nx\r\n", 0.1), 0),
     "half-an-answer": (says(HALF), 0),
     "half-an-answer-kept-open": (says(HALF, 3.0), 0),
     "no-http": (says(b"220 mail.invalid ESMTP\r\n"), 0),
