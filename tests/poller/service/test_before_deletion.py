@@ -13,7 +13,15 @@ from support.simulated_osb import osb_in_thread
 
 SAMPLE, SUMMARY = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY
 FINAL = names.NEMO_GYM_SANDBOX_SAMPLE_FINAL
-SLOW = {"sampling": {"collection_interval": "1h"}}
+OFTEN = {"sampling": {"collection_interval": "2s"}}
+SELDOM = {"sampling": {"collection_interval": "1h"}}
+
+
+@pytest.fixture
+def osb():
+    """Block for less than the real second, which leaves room for a loaded machine within a deletion's two."""
+    with osb_in_thread(DeploymentSettings(metrics_delay_s=0.5)) as deployment:
+        yield deployment
 
 
 def ask(poller, sandbox_id):
@@ -43,7 +51,7 @@ def summary(sink, sandbox_id):
 
 def test_a_sandbox_is_read_once_more_before_it_is_deleted(osb, make_poller, otlp_sink):
     sandbox_id, neighbour = osb.create(limits={"cpu": "500m", "memory": "128Mi"}), osb.create()
-    with make_poller(sampling={"collection_interval": "2s"}) as poller:
+    with make_poller(**OFTEN) as poller:
         feed(poller.endpoint, start_span(sandbox_id), start_span(neighbour))
         otlp_sink.wait_for(lambda seen: len(samples(seen, sandbox_id)) >= 2)
         asked_ns = time.time_ns()
@@ -88,7 +96,7 @@ def test_a_sandbox_that_is_not_read_is_answered_at_once(osb, make_poller):
 
 def test_a_daemon_that_hangs_holds_a_deletion_no_longer_than_two_seconds(osb, make_poller, otlp_sink):
     sandbox_id = osb.create()
-    with make_poller(**SLOW) as poller:
+    with make_poller(**SELDOM) as poller:
         feed(poller.endpoint, start_span(sandbox_id))
         otlp_sink.wait_for(lambda seen: samples(seen, sandbox_id))
         osb.fault(Route.EXECD, sandbox_id, hang=True)
@@ -102,7 +110,7 @@ def test_a_daemon_that_hangs_holds_a_deletion_no_longer_than_two_seconds(osb, ma
 
 def test_a_deletion_that_failed_is_read_on(osb, make_poller, otlp_sink):
     sandbox_id = osb.create()
-    with make_poller() as poller:
+    with make_poller(**OFTEN) as poller:
         feed(poller.endpoint, start_span(sandbox_id))
         otlp_sink.wait_for(lambda seen: samples(seen, sandbox_id))
         assert ask(poller, sandbox_id)[0] == 200
@@ -116,25 +124,17 @@ def test_a_deletion_that_failed_is_read_on(osb, make_poller, otlp_sink):
     assert len(finals(otlp_sink)) == 1
 
 
-class TestABatchThatEnds:
-    """A shorter block than the real second leaves room for a loaded machine."""
-
-    @pytest.fixture
-    def osb(self):
-        with osb_in_thread(DeploymentSettings(metrics_delay_s=0.5)) as deployment:
-            yield deployment
-
-    def test_fifty_are_read_at_once(self, osb, make_poller, otlp_sink):
-        ids = [osb.create() for _ in range(50)]
-        with make_poller(**SLOW) as poller:
-            feed(poller.endpoint, *(start_span(sandbox_id) for sandbox_id in ids))
-            otlp_sink.wait_for(
-                lambda seen: {s.attributes[names.NEMO_GYM_SANDBOX_ID] for s in seen.spans(SAMPLE)} == set(ids)
-            )
-            with ThreadPoolExecutor(50) as pool:
-                answers = list(pool.map(lambda sandbox_id: ask(poller, sandbox_id), ids))
-            assert {status for status, _ in answers} == {200}
-            assert max(took_s for _, took_s in answers) < 2
-            otlp_sink.wait_for(lambda seen: len(finals(seen)) == len(ids))
-        assert {span.attributes[names.NEMO_GYM_SANDBOX_ID] for span in finals(otlp_sink)} == set(ids)
-        assert {span.attributes[names.NEMO_GYM_SANDBOX_RESOURCE_STATUS] for span in finals(otlp_sink)} == {"ok"}
+def test_fifty_are_read_at_once(self, osb, make_poller, otlp_sink):
+    ids = [osb.create() for _ in range(50)]
+    with make_poller(**SELDOM) as poller:
+        feed(poller.endpoint, *(start_span(sandbox_id) for sandbox_id in ids))
+        otlp_sink.wait_for(
+            lambda seen: {s.attributes[names.NEMO_GYM_SANDBOX_ID] for s in seen.spans(SAMPLE)} == set(ids)
+        )
+        with ThreadPoolExecutor(50) as pool:
+            answers = list(pool.map(lambda sandbox_id: ask(poller, sandbox_id), ids))
+        assert {status for status, _ in answers} == {200}
+        assert max(took_s for _, took_s in answers) < 2
+        otlp_sink.wait_for(lambda seen: len(finals(seen)) == len(ids))
+    assert {span.attributes[names.NEMO_GYM_SANDBOX_ID] for span in finals(otlp_sink)} == set(ids)
+    assert {span.attributes[names.NEMO_GYM_SANDBOX_RESOURCE_STATUS] for span in finals(otlp_sink)} == {"ok"}
