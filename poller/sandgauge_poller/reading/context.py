@@ -13,7 +13,7 @@ from sandgauge_poller.reading.schedule import Load, Pacer, Schedule
 from sandgauge_poller.self_metrics import SelfMetrics
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
 from sandgauge_poller.tracking.routing import RouteOutcome
-from sandgauge_schemas.names import SandboxState
+from sandgauge_schemas.names import EndReason, SandboxState
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +53,15 @@ class RecordSink(Protocol):
         """Keep progress that no record carries."""
 
 
+@dataclass(frozen=True, slots=True)
+class Over:
+    """What the control plane said of a container that is over, when it first did (ns since the epoch)."""
+
+    reason: EndReason
+    at_ns: int
+    oom_killed: bool | None
+
+
 @dataclass(slots=True)
 class Pace:
     """Of one sandbox, while it is read: failures in a row, and when it was last asked what (monotonic seconds)."""
@@ -63,6 +72,8 @@ class Pace:
     last_status: float = float("-inf")
     last_alive_ns: int = 0
     """When the control plane was last asked and still had it, ns since the epoch."""
+    over: Over | None = None
+    """That its container is over, until it is told again or turns out otherwise."""
     is_reading: bool = False
     """Whether a reading is on its way."""
     final: asyncio.Future[FinalReading] | None = None

@@ -2,12 +2,12 @@
 
 import math
 
-from sandgauge_poller.reading.context import ReadingContext
+from sandgauge_poller.reading.context import Over, ReadingContext
 from sandgauge_poller.reading.missed import taken_back
 from sandgauge_poller.reading.provider import ReadWindow, SandboxState, StatusReading
 from sandgauge_poller.reading.schedule import Due, Task
 from sandgauge_poller.reading.unanswered import Unanswered
-from sandgauge_poller.reading.verdict import Standing, Verdict, judge
+from sandgauge_poller.reading.verdict import NOT_FOUND_APART_NS, Standing, Verdict, judge
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import End
 from sandgauge_schemas.names import EndReason, ReadKind
@@ -57,6 +57,8 @@ class Endings:
         if progress.end is not None:
             return Standing.ENDED, status.window
         verdict = judge(status, progress.not_found_ns, progress.expires_at_ns)
+        if verdict.end_reason in _KEPT:
+            verdict = await self._told_twice(sandbox, verdict, status.window.end_ns)
         if verdict.standing is Standing.ENDED and verdict.end_reason is not None:
             await self._end_as_told(sandbox, verdict.end_reason, status.window.end_ns)
         else:
@@ -83,21 +85,41 @@ class Endings:
         if verdict.standing is not Standing.UNKNOWN:
             sandbox.paused = verdict.standing is Standing.PAUSED
         if verdict.standing in _ALIVE:
-            self._context.pace(sandbox).last_alive_ns = status.window.start_ns
+            pace = self._context.pace(sandbox)
+            pace.last_alive_ns, pace.over = status.window.start_ns, None
         known = status.state not in (None, SandboxState.NOT_FOUND)
         expires_at_ns = status.expires_at_ns if known else progress.expires_at_ns
         if (progress.not_found_ns, progress.expires_at_ns) != (verdict.not_found_ns, expires_at_ns):
             progress.not_found_ns, progress.expires_at_ns = verdict.not_found_ns, expires_at_ns
             await self._context.sink.changed(sandbox)
 
-    async def _end_as_told(self, sandbox: Tracked, reason: EndReason, at_ns: int) -> None:
-        """End a sandbox whose control plane says so."""
-        if reason in _KEPT:
+    async def _told_twice(self, sandbox: Tracked, verdict: Verdict, now_ns: int) -> Verdict:
+        """Believe that a container is over when it is told again, or was killed for memory.
+
+        A container that is being deleted looks like one that failed, for a moment: the stop, or a 'not found', follows.
+        """
+        pace = self._context.pace(sandbox)
+        over = pace.over
+        if over is None or over.reason is not verdict.end_reason:
             # The record outlives the container for a while, and only it says whether memory was the reason.
             reading = await self._context.provider(sandbox).read_allocation(sandbox.key.sandbox_id)
-            if reading.oom_killed is not None:
-                sandbox.progress.oom_killed = reading.oom_killed
+            over = pace.over = Over(verdict.end_reason or EndReason.FAILED, now_ns, reading.oom_killed)
+        if over.oom_killed or now_ns - over.at_ns >= NOT_FOUND_APART_NS:
+            return verdict
+        return Verdict(Standing.ASK_AGAIN)
+
+    async def _end_as_told(self, sandbox: Tracked, reason: EndReason, at_ns: int) -> None:
+        """End a sandbox whose control plane says so."""
+        over = self._context.pace(sandbox).over
+        if over is not None and over.reason is reason:
+            at_ns = self._take_over(sandbox, over)
         await self.end(sandbox, reason, at_ns)
+
+    def _take_over(self, sandbox: Tracked, over: Over) -> int:
+        """Keep what is known of a container that is over; return since when."""
+        if over.oom_killed is not None:
+            sandbox.progress.oom_killed = over.oom_killed
+        return over.at_ns
 
     async def check_status(self, sandbox: Tracked, due: Due) -> None:
         """Answer a planned status question."""
@@ -116,6 +138,10 @@ class Endings:
                 self._settle_missed(sandbox)
                 await context.sink.changed(sandbox)
             return
+        over, stop = context.pace(sandbox).over, sandbox.lifecycle.stop
+        if reason is EndReason.STOPPED and over and stop and over.at_ns < (stop.start_ns or 0):
+            # It was over before anybody stopped it.
+            reason, at_ns = over.reason, self._take_over(sandbox, over)
         progress.end = End(reason, at_ns)
         progress.ended_seen_ns = context.clock.now_ns()
         progress.confirmed = reason in _ABSENT
@@ -186,6 +212,7 @@ class Endings:
             progress.end = progress.ended_seen_ns = progress.not_found_ns = None
             progress.confirmed = progress.summarised = False
             sandbox.paused = status.state is SandboxState.PAUSED
+            context.pace(sandbox).over = None
             context.schedule.drop(sandbox.key, Task.SUMMARY)
             await context.sink.changed(sandbox)
             return True

@@ -294,6 +294,95 @@ def test_an_entrypoint_that_ended_is_the_end_and_inspect_says_whether_memory_was
     scenario()
 
 
+def fail(w, sandbox_id="s-1", oom_killed=False):
+    w.provider[sandbox_id].state = SandboxState.FAILED
+    w.provider[sandbox_id].sample = ErrorType.HTTP_ERROR
+    w.provider[sandbox_id].oom_killed = oom_killed
+
+
+async def failure_is_told(w):
+    """Return when the control plane has said for the first time that the container is over."""
+    before = len(w.provider.times("status"))
+    fail(w)
+    await w.wait_for(lambda: len(w.provider.times("status")) > before)
+
+
+@in_virtual_time
+async def test_a_deletion_that_looks_like_a_failure_on_its_way_is_none():
+    async with world() as w:
+        w.start()
+        await w.until(25)
+        await failure_is_told(w)
+        delete(w)
+        await w.until(100)
+        assert summary(w)["reason"] == "gone"
+
+
+@in_virtual_time
+async def test_a_stop_is_the_reason_of_what_looked_like_a_failure_while_it_was_carried_out():
+    async with world() as w:
+        w.start()
+        await w.until(25)
+        await failure_is_told(w)
+        w.stop(began=25)
+        delete(w)
+        await w.until(400)
+        assert summary(w)["reason"] == "stopped"
+
+
+@in_virtual_time
+async def test_what_had_failed_before_it_was_stopped_has_failed():
+    async with world() as w:
+        w.start()
+        await w.until(25)
+        await failure_is_told(w)
+        told = w.provider.times("status")[-1]
+        w.stop(began=told + 1)
+        delete(w)
+        await w.until(400)
+        assert (summary(w)["reason"], summary(w)["oom_killed"]) == ("failed", False)
+
+
+@in_virtual_time
+async def test_a_failure_is_believed_when_it_is_told_again_five_seconds_later_and_is_as_old_as_the_first_word():
+    async with world() as w:
+        w.start()
+        await w.until(25)
+        await failure_is_told(w)
+        told = w.provider.times("status")[-1]
+        await w.until(100)
+        (ended,) = w.sink.of("ended")
+        assert ended.at - told == pytest.approx(5, abs=0.1)
+        assert w.tracked().progress.end.at_ns == pytest.approx(at(told), abs=0.1e9)
+
+
+@in_virtual_time
+async def test_a_kill_for_memory_needs_no_second_word():
+    async with world() as w:
+        w.start()
+        await w.until(25)
+        before = len(w.provider.times("status"))
+        fail(w, oom_killed=True)
+        await w.wait_for(lambda: len(w.sink.of("summary")) == 1)
+        assert len(w.provider.times("status")) == before + 1
+        assert (summary(w)["reason"], summary(w)["oom_killed"]) == ("failed", True)
+
+
+@in_virtual_time
+async def test_a_failure_that_was_none_is_forgotten():
+    async with world() as w:
+        w.start()
+        await w.until(25)
+        await failure_is_told(w)
+        w.provider["s-1"].state, w.provider["s-1"].sample = SandboxState.RUNNING, None
+        await w.until(60)
+        w.provider["s-1"].oom_killed = None
+        w.stop()
+        delete(w)
+        await w.until(400)
+        assert (summary(w)["reason"], summary(w)["oom_killed"]) == ("stopped", None)
+
+
 @pytest.mark.parametrize("state", [SandboxState.STOPPING, SandboxState.UNKNOWN])
 def test_a_sandbox_that_is_going_is_asked_for_until_it_is_gone(state):
     @in_virtual_time
