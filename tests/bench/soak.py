@@ -42,6 +42,8 @@ INTERVAL_S = 5.0
 TICK_S = 0.5
 MOST_MEASURES = 200
 SETTLE_S = 60.0
+PATIENCE_S = 60.0
+"""For an answer of the poller, on a machine that is busy with other work too."""
 BOUNDS = {"memory_mib": 4.0, "open_files": 25.0, "threads": 1.0, "tasks": 25.0}
 """Most growth over the second half that counts as flat: noise of the allocator, and of how many reads are in flight."""
 
@@ -108,7 +110,7 @@ class Churn:
             self._live.append((sandbox_id, trace_id))
             spans.append(start_span(sandbox_id, trace_id=trace_id, parent=secrets.token_hex(8)))
         self.started += count
-        feed(self._poller.endpoint, *spans)
+        feed(self._poller.endpoint, *spans, timeout_s=PATIENCE_S)
 
     def end(self, count: int) -> None:
         """Delete the oldest so many."""
@@ -118,7 +120,7 @@ class Churn:
             self._osb.delete(sandbox_id)
             rollout_id = f"rollout-{trace_id[:8]}"
             spans += [stop_span(sandbox_id, trace_id=trace_id), rollout_span(trace_id, rollout_id)]
-        feed(self._poller.endpoint, *spans)
+        feed(self._poller.endpoint, *spans, timeout_s=PATIENCE_S)
 
 
 class Meter:
@@ -133,7 +135,9 @@ class Meter:
         """Return it as it is now."""
         self._count_file.unlink(missing_ok=True)
         self._process.send_signal(signal.SIGUSR1)
-        wait_until(self._count_file.exists, timeout_s=10, what="the poller's count of its tasks", interval_s=0.01)
+        wait_until(
+            self._count_file.exists, timeout_s=PATIENCE_S, what="the poller's count of its tasks", interval_s=0.01
+        )
         return Measure(
             at_s=at_s,
             memory_mib=self._process.memory_info().rss / 2**20,
