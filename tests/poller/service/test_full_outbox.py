@@ -4,6 +4,8 @@ import socket
 import sqlite3
 from contextlib import closing
 
+import pytest
+
 from sandgauge_demo.deployment import Route
 from sandgauge_schemas import names
 from support.delivered import assert_one_form_of_each_span, ids_in
@@ -17,11 +19,12 @@ MAX_SIZE = 64 * 1024
 ACCOUNT = "SELECT signal, produced, delivered, rejected, dropped, pending, pending_bytes FROM outbox_account"
 
 
-def taken_port():
+@pytest.fixture
+def away():
     """Return a socket whose port refuses connections, and is nobody else's until it is closed."""
-    holder = socket.socket()
-    holder.bind(("127.0.0.1", 0))
-    return holder
+    with socket.socket() as holder:
+        holder.bind(("127.0.0.1", 0))
+        yield holder
 
 
 def account(file):
@@ -34,8 +37,7 @@ def account(file):
     return {signal: dict(zip(columns, counts, strict=True)) for signal, _, *counts, _ in rows}
 
 
-def test_points_go_first_then_samples_and_what_lasts_stays(osb, make_poller, tmp_path):
-    away = taken_port()
+def test_points_go_first_then_samples_and_what_lasts_stays(osb, make_poller, tmp_path, away):
     port = away.getsockname()[1]
     file = tmp_path / "state" / "sandgauge.db"
     poller = make_poller(
