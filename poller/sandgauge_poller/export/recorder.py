@@ -45,9 +45,16 @@ class Recorder:
 
     async def allocation(self, sandbox: Tracked, reading: AllocationReading) -> None:
         """Record an allocation if it changed."""
+        progress = sandbox.progress
+        said = progress.allocation_status, progress.recorded_allocation
         item = recording.record_allocation(sandbox, reading)
-        if item is not None:
+        if item is None:
+            return
+        try:
             await self._commit(sandbox, [item])
+        except BaseException:
+            progress.allocation_status, progress.recorded_allocation = said  # still news, when it is read again
+            raise
 
     async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int, *, is_final: bool) -> None:
         """Record one reading: its span, its points, and what it adds to the sandbox's progress."""

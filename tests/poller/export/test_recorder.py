@@ -132,6 +132,16 @@ async def test_ending_closes_the_series_once(database, make_recorder):
     assert pending(database)[Signal.METRICS] == 8
 
 
+async def test_an_allocation_that_was_not_kept_is_still_news(database, make_recorder, monkeypatch):
+    sandbox, recorder = tracked(), make_recorder()
+    with monkeypatch.context() as broken:
+        broken.setattr(store, "save_progress", _no_room)
+        with pytest.raises(sqlite3.OperationalError):
+            await recorder.allocation(sandbox, limited(128.0))
+    await recorder.allocation(sandbox, limited(128.0))
+    assert pending(database)[Signal.TRACES] == 1
+
+
 async def test_series_that_could_not_be_closed_are_closed_at_the_next_try(database, make_recorder, monkeypatch):
     sandbox, recorder = tracked(), make_recorder()
     await recorder.sample(sandbox, reading(), 0, is_final=False)
