@@ -124,7 +124,7 @@ def test_a_deletion_that_failed_is_read_on(osb, make_poller, otlp_sink):
     assert len(finals(otlp_sink)) == 1
 
 
-def test_fifty_are_read_at_once(self, osb, make_poller, otlp_sink):
+def test_fifty_are_read_at_once(osb, make_poller, otlp_sink):
     ids = [osb.create() for _ in range(50)]
     with make_poller(**SELDOM) as poller:
         feed(poller.endpoint, *(start_span(sandbox_id) for sandbox_id in ids))
