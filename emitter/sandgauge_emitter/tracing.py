@@ -5,6 +5,7 @@ import os
 import sys
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -129,6 +130,17 @@ class Tracing:
 
 TRACING = Tracing()
 """The tracing of this process."""
+
+
+def preload() -> None:
+    """Load what the first span may need, so that no event loop waits for it then. Whatever is wrong is said then."""
+    with suppress(Exception):
+        from sandgauge_emitter import own_provider  # noqa: PLC0415  # as in _new_provider
+
+        if SETTINGS.exporter is Exporter.OTLP:
+            target = otlp.resolve(SETTINGS.environment, SETTINGS.endpoint, own_provider.is_installed)
+            # It imports a good deal only when it is made, and connects only when it sends.
+            own_provider.otlp_exporter(target).shutdown()
 
 
 def parent_context(fallback: Context | None = None) -> Context:

@@ -75,9 +75,11 @@ class _Instrumentation:
         if asked is None:
             return
         # Late, so that a process without telemetry never loads them.
+        from sandgauge_emitter import tracing  # noqa: PLC0415
         from sandgauge_emitter.gym import compose, submission  # noqa: PLC0415
         from sandgauge_emitter.gym.lifecycle import Lifecycle  # noqa: PLC0415
 
+        tracing.preload()
         lifecycle = Lifecycle(self._patches, asked.sample_interval_s)
         wrap = self._patches.wrap
         self._when_imported(_API, lambda module: wrap(module.AsyncSandbox, "start", lifecycle.start))

@@ -50,6 +50,29 @@ def test_gym_is_not_imported_for_it():
     assert python("import sys; print([name for name in sys.modules if 'nemo' in name])", **ON) == ("[]", "")
 
 
+FIRST_START = """
+import asyncio, os, sys
+import nemo_gym.sandbox as gym
+
+class Provider:
+    async def create(self, spec):
+        return self
+
+class Spec:
+    resources = {}
+
+before = set(sys.modules)
+asyncio.run(gym.AsyncSandbox(Provider(), Spec).start())
+print({"opentelemetry.sdk.trace", "requests"} <= before, sorted(set(sys.modules) - before))
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+def test_the_first_sandbox_loads_nothing_for_which_an_event_loop_would_wait():
+    assert python(FIRST_START, **ON) == ("True []", "")
+
+
 def test_gym_without_telemetry_is_left_alone():
     assert python(WRAPPED, NEMO_GYM_OTEL_ENABLED="0") == ("function", "")
 
