@@ -30,6 +30,6 @@ async def test_no_body_whatever_gets_a_wrong_answer_or_leaves_a_trace(poller):
     assert findings.statuses.total() >= BODIES
     assert peak_memory(poller.pid) - before < 1.1 * MEMORY
     # Under a second where the processor is not shared: what is larger than a breath is understood by a thread.
-    assert findings.held_s < 5
+    assert findings.held_s < 10
     assert poller.complaints() == []
     feed(poller.endpoint, start_span("after-all"))
