@@ -9,6 +9,7 @@ import pytest
 
 from sandgauge_poller.ingest import quarantine as quarantine_module
 from sandgauge_poller.ingest import understanding
+from sandgauge_poller.ingest.events import NotStoredError
 from sandgauge_poller.ingest.quarantine import FAILURES, MOST_BODIES, Quarantine
 from sandgauge_schemas import names
 from support.otlp_encodings import to_protobuf
@@ -69,7 +70,8 @@ async def test_the_third_failure_sets_a_body_aside_and_the_feed_goes_on(ingest, 
 
 
 @pytest.mark.parametrize(
-    "error", [sqlite3.OperationalError("database or disk is full"), OSError("disk"), TimeoutError()]
+    "error",
+    [NotStoredError("no room"), sqlite3.OperationalError("database or disk is full"), OSError("disk"), TimeoutError()],
 )
 async def test_a_store_in_trouble_makes_no_body_poison(ingest, tmp_path, error):
     ingest.commit.error = error
