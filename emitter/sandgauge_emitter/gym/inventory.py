@@ -57,11 +57,12 @@ def record_request(
 
 def current_keys(provider: object, request_id: str | None = None) -> JoinKeys:
     """Return the run, the current rollout, and the provider as Gym names it."""
+    name = inputs.text(getattr(provider, "name", None), "provider", complain)
     return JoinKeys(
         run_id=tracing.current_run_id(),
         rollout_id=_current_rollout_id(),
         request_id=request_id,
-        provider=inputs.text(getattr(provider, "name", type(provider).__name__), "provider", complain),
+        provider=name or type(provider).__name__,
     )
 
 

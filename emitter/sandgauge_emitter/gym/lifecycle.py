@@ -13,6 +13,7 @@ from sandgauge_emitter.gym import compose, final_reading, inventory
 from sandgauge_emitter.gym.creation import CREATION, START, Creation, Start, stock_span
 from sandgauge_emitter.gym.handles import Handles, Owned
 from sandgauge_emitter.gym.patches import Patches
+from sandgauge_emitter.settings import SETTINGS
 from sandgauge_schemas import names
 from sandgauge_schemas.records import JoinKeys
 
@@ -59,6 +60,8 @@ class Lifecycle:
 
     async def start(self, wrapped: Wrapped, instance: Any, args: Args, kwargs: Kwargs) -> Any:
         """Stand in for `AsyncSandbox.start`: what the provider is asked for within it belongs to this start."""
+        if not SETTINGS.enabled:
+            return await wrapped(*args, **kwargs)
         start = None
         with FAULTS.guard("start"):
             start = Start(instance)
@@ -100,6 +103,8 @@ class Lifecycle:
 
     def _begin(self, provider: object, spec: Any) -> Creation | None:
         """Record the request, unless this creation is part of another one, and return the creation."""
+        if not SETTINGS.enabled:
+            return None
         start, outer = START.get(), CREATION.get()
         if start is not None and not start.is_open:
             start = None
@@ -143,9 +148,11 @@ async def _read_and_close(owned: Owned, sandbox_id: str, wrapped: Wrapped, args:
 def _request(start: Start, provider: object, spec: Any) -> JoinKeys:
     """Record the request of a start, and with it those of its whole collection; as children of what surrounds it."""
     record = partial(inventory.record_request, provider, start.occasion)
-    collection = compose.current()
-    service = None if collection is None else collection.request(start.sandbox, spec.resources, record)
-    return service or record(spec.resources)
+    if (collection := compose.current()) is not None:
+        with FAULTS.guard("compose"):
+            if (service := collection.request(start.sandbox, spec.resources, record)) is not None:
+                return service
+    return record(spec.resources)
 
 
 def _complete(name: str, provider: object, owned: Owned | None) -> None:

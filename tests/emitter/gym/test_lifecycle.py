@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+import sandgauge_emitter
 from sandgauge_schemas import names
 from support.plain_provider import Handle, Provider, Spec
 
@@ -244,6 +245,39 @@ async def test_a_failed_service_leaves_the_later_ones_in_the_inventory(gym, host
     assert len(host.spans(REQUEST)) == 2
     (failed,) = host.spans(START)
     assert failed.attributes[REQUEST_ID] == host.spans(REQUEST)[0].attributes[REQUEST_ID]
+
+
+async def test_a_gym_that_keeps_its_services_elsewhere_costs_the_collection_alone(gym, host):
+    class Elsewhere(gym.compose.AsyncSandboxCompose):
+        @property
+        def services(self):
+            raise AttributeError("services")
+
+        @services.setter
+        def services(self, _services):
+            pass
+
+    collection = Elsewhere(Provider(), {}, helper=Spec({"cpu": 1}))
+    await collection.start()
+    assert joined(host) == ["fake-1"]
+
+
+@pytest.mark.parametrize("name", [None, "", "\ud800"])
+async def test_a_provider_without_a_usable_name_is_named_by_its_class(gym, host, name):
+    class Nameless(Provider):
+        pass
+
+    Nameless.name = name
+    await gym.api.AsyncSandbox(Nameless(), Spec()).start()
+    assert {span.attributes[names.NEMO_GYM_SANDBOX_PROVIDER] for span in host.spans()} == {"Nameless"}
+
+
+async def test_the_program_may_switch_it_off_and_on_at_any_time(gym, host, caplog):
+    for enabled, spans in ((False, 0), (True, 2), (False, 2)):
+        sandgauge_emitter.configure(enabled=enabled)
+        await gym.api.AsyncSandbox(Provider(), Spec()).start()
+        assert len(host.spans()) == spans
+    assert not caplog.records
 
 
 @pytest.mark.parametrize("plans", [None, {"web": "a plan of another kind"}, ["web"]])
