@@ -194,3 +194,13 @@ async def test_a_resumed_pod_is_another_one_and_a_restarted_container_is_counted
     resumed = osb.deployment.get(ID)
     assert resumed.started_at > before
     assert resumed.restarts == 0
+
+
+async def test_a_deletion_looks_like_a_failure_for_a_moment(reader):
+    states = []
+    reader.osb.deployment.subscribe(
+        lambda _: states.append((found := reader.osb.deployment.find(ID)) and (found.state, found.exit_code))
+    )
+    async with reader.http.delete(f"{reader.osb.url}/v1/sandboxes/{ID}") as answer:
+        assert answer.status == 204
+    assert states == [("Failed", 137), ("Unknown", 137), None]

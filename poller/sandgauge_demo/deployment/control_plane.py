@@ -1,5 +1,6 @@
 """The lifecycle routes of the simulated server: create, list, get, delete, pause, resume, inspect, endpoints."""
 
+import asyncio
 from urllib.parse import parse_qsl
 
 from aiohttp import web
@@ -9,13 +10,20 @@ from sandgauge_demo.deployment.create_request import InvalidRequestError, parse_
 from sandgauge_demo.deployment.direct import INGRESS_HEADER, DirectEndpoints
 from sandgauge_demo.deployment.inspect_text import inspect_text
 from sandgauge_demo.deployment.model import Runtime, SandboxState, SimulatedSandbox
-from sandgauge_demo.deployment.registry import SimulatedDeployment, WrongStateError
+from sandgauge_demo.deployment.registry import KILLED, SimulatedDeployment, WrongStateError
+from sandgauge_demo.deployment.specs import SandboxChanges
 
 VERSION = "1.1.1"
 
 _DEFAULT_PAGE_SIZE = 20
 _LARGEST_PAGE = 200
 _LARGEST_PORT = 65_535
+_KILLED_AND_REMOVED = (
+    SandboxChanges(state=SandboxState.FAILED, exit_code=KILLED),
+    SandboxChanges(state=SandboxState.UNKNOWN),
+)
+"""How a container that is being deleted looks to whoever asks meanwhile."""
+_REMOVAL_STEP_S = 0.02
 _BOOLEANS = dict.fromkeys(("true", "1", "t", "yes", "y", "on"), True) | dict.fromkeys(
     ("false", "0", "f", "no", "n", "off"), False
 )
@@ -72,8 +80,13 @@ class ControlPlane:
         return bodies.json_answer(bodies.sandbox_json(self._sandbox(request)))
 
     async def delete(self, request: web.Request) -> web.Response:
-        """Delete a sandbox; it is gone at once."""
-        self._deployment.delete(self._sandbox(request).id)
+        """Delete a sandbox; it is gone when this answers."""
+        sandbox = self._sandbox(request)
+        if sandbox.runtime is Runtime.DOCKER:
+            for changes in _KILLED_AND_REMOVED:
+                self._deployment.change(sandbox.id, changes)
+                await asyncio.sleep(_REMOVAL_STEP_S)
+        self._deployment.delete(sandbox.id)
         return web.Response(status=204)
 
     async def pause(self, request: web.Request) -> web.Response:

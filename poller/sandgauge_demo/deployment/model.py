@@ -47,6 +47,10 @@ class SandboxState(StrEnum):
     UNKNOWN = "Unknown"
 
 
+_WITHOUT_ADDRESS = (SandboxState.PENDING, SandboxState.UNKNOWN)
+"""Not started yet, and a container that is being removed."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
     """One container of a sandbox and what it was allocated. Docker knows one container, and its limits alone."""
@@ -124,7 +128,7 @@ class SimulatedSandbox:
     @property
     def has_address(self) -> bool:
         """Whether the server's proxy has somewhere to connect to."""
-        return self.has_container and not self.has_ended and self.state is not SandboxState.PENDING
+        return self.has_container and not self.has_ended and self.state not in _WITHOUT_ADDRESS
 
     @property
     def is_frozen(self) -> bool:
