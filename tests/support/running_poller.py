@@ -72,8 +72,8 @@ class RunningPoller:
         assert self._process is not None
         return self._process.pid
 
-    def start(self) -> None:
-        """Start the process and return once it is ready."""
+    def launch(self) -> None:
+        """Start the process and return at once; `kill` may meet it before it is ready."""
         self._log_seen = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
@@ -83,6 +83,10 @@ class RunningPoller:
                 stderr=subprocess.STDOUT,
                 env={**os.environ, "PYTHONWARNINGS": "default"},
             )
+
+    def start(self) -> None:
+        """Start the process and return once it is ready."""
+        self.launch()
         process = self._process
         wait_until(
             lambda: bool(self._messages(r"^ready")) or process.poll() is not None,
