@@ -110,7 +110,7 @@ class Churn:
             self._live.append((sandbox_id, trace_id))
             spans.append(start_span(sandbox_id, trace_id=trace_id, parent=secrets.token_hex(8)))
         self.started += count
-        feed(self._poller.endpoint, *spans, timeout_s=PATIENCE_S)
+        feed(self._poller.endpoint, *spans)
 
     def end(self, count: int) -> None:
         """Delete the oldest so many."""
@@ -120,7 +120,7 @@ class Churn:
             self._osb.delete(sandbox_id)
             rollout_id = f"rollout-{trace_id[:8]}"
             spans += [stop_span(sandbox_id, trace_id=trace_id), rollout_span(trace_id, rollout_id)]
-        feed(self._poller.endpoint, *spans, timeout_s=PATIENCE_S)
+        feed(self._poller.endpoint, *spans)
 
 
 class Meter:

@@ -46,7 +46,7 @@ def feed(
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
     with requests.Session() as session:
         session.trust_env = False
-        answer = session.post(f"{endpoint}/v1/traces", json=request, headers=headers, timeout=10)
+        answer = session.post(f"{endpoint}/v1/traces", json=request, headers=headers, timeout=60)
     assert answer.status_code == 200, answer.text
 
 
