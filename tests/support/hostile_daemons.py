@@ -6,7 +6,6 @@ Everything about the sandboxes is in order but what their daemons say, so whatev
 import asyncio
 import json
 import threading
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from types import TracebackType
@@ -67,10 +66,7 @@ async def says_nothing(reader: asyncio.StreamReader, _writer: asyncio.StreamWrit
 
 
 class HostileDaemons:
-    """The deployment, in a thread of its own, while its context is open; `url` is its control plane's.
-
-    `asked` counts requests by what they were for: `get`, `inspect`, `endpoint`, `proxy`, `daemon`.
-    """
+    """The deployment, in a thread of its own, while its context is open; `url` is its control plane's."""
 
     def __init__(self, daemons: Mapping[str, Script]) -> None:
         self._daemons = dict(daemons)
@@ -79,7 +75,6 @@ class HostileDaemons:
         self._ended = asyncio.Event()
         self._started = threading.Event()
         self._thread = threading.Thread(target=self._run, name="hostile-daemons")
-        self.asked: Counter[str] = Counter()
         self.url = ""
 
     def __enter__(self) -> Self:
@@ -134,7 +129,6 @@ class HostileDaemons:
     def _daemon(self, sandbox_id: str) -> Script:
         async def handler(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readuntil(b"\r\n\r\n")
-            self.asked["daemon"] += 1
             await self._daemons[sandbox_id](reader, writer)
 
         return handler
@@ -144,7 +138,6 @@ class HostileDaemons:
         path = head.split(b" ", 2)[1].decode()
         sandbox_id, _, rest = path.removeprefix("/v1/sandboxes/").partition("/")
         if rest.startswith("proxy/"):
-            self.asked["proxy"] += 1
             await self._daemons[sandbox_id](reader, writer)
             return
         writer.write(self._word_on(sandbox_id, rest))
@@ -152,10 +145,7 @@ class HostileDaemons:
 
     def _word_on(self, sandbox_id: str, rest: str) -> bytes:
         if rest.startswith("diagnostics"):
-            self.asked["inspect"] += 1
             return response(_INSPECT.encode(), headers={"Content-Type": "text/plain"})
         if rest.startswith("endpoints"):
-            self.asked["endpoint"] += 1
             return response(json.dumps({"endpoint": f"127.0.0.1:{self._ports[sandbox_id]}"}).encode())
-        self.asked["get"] += 1
         return response(json.dumps({"id": sandbox_id, "status": {"state": "Running"}}).encode())
