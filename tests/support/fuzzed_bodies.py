@@ -7,6 +7,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
@@ -46,9 +47,10 @@ def fuzzed_bodies(count: int, seed: int) -> Iterator[Fuzzed]:
     return _Fuzzer(random.Random(seed)).bodies(count)
 
 
-def hurting_bodies() -> list[Fuzzed]:
+@cache
+def hurting_bodies() -> tuple[Fuzzed, ...]:
     """Return one of each body that is made to take memory or time; those that can be packed are small to send."""
-    return [
+    return (
         _packed("empty spans", PROTOBUF, _in_scope(b"\x12\x00" * (LIMIT // 2 - 40)), TOO_LARGE),
         _packed("empty attributes", PROTOBUF, _in_scope(_field(2, _START + b"\x4a\x00" * (LIMIT // 2 - 100))), TAKEN),
         _packed("spans of empty attributes", PROTOBUF, _filled(_field(2, _START + b"\x4a\x00" * 50_000)), TOO_LARGE),
@@ -69,7 +71,7 @@ def hurting_bodies() -> list[Fuzzed]:
         _packed("many attributes", JSON, json.dumps(_in_json(_attributes(100_000))).encode(), TAKEN),
         Fuzzed("a bomb", JSON, _bomb(), TOO_LARGE, packed=True),
         Fuzzed("a bomb", PROTOBUF, _bomb(), TOO_LARGE, packed=True),
-    ]  # fmt: skip
+    )  # fmt: skip
 
 
 class _Fuzzer:
