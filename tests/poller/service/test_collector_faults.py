@@ -182,7 +182,7 @@ RETRY_AFTER = {
 }
 
 
-@pytest.mark.parametrize(("case", "code"), zip(RETRY_AFTER, cycle([503, 429]), strict=False))
+@pytest.mark.parametrize(("case", "code"), list(zip(RETRY_AFTER, cycle([503, 429]), strict=False)))
 def test_the_wait_asked_for_is_kept_and_nonsense_is_none(deliver, case, code):
     value, least, most = RETRY_AFTER[case]
     times = []
