@@ -63,7 +63,7 @@ class BeforeDeletion:
     def _resume(self, sandbox: Tracked) -> None:
         """Read on from the next tick of the sandbox's own phase; what would have been due until now is not missed."""
         context, pace, interval = self._context, self._context.pace(sandbox), self._context.interval(sandbox)
-        pace.final = pace.last_due = None
+        pace.final = None
         pace.resumed_ns = context.clock.now_ns()
         context.schedule.drop(sandbox.key, Task.RESUME)
         at = next_on_phase(context.clock.monotonic() - interval / 2, interval, phase(sandbox.key.sandbox_id))
