@@ -28,6 +28,8 @@ from support.running_poller import RunningPoller
 from support.simulated_osb import osb_in_thread
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.load
+
 ROWS = 4
 FAST = DeliverySettings(timeout_s=0.5, initial_interval_s=0.05, max_interval_s=0.2)
 PROTOBUF = {"Content-Type": "application/x-protobuf"}

@@ -11,6 +11,8 @@ from support.otlp_sink import OtlpSink
 from support.running_poller import RunningPoller
 from support.sandbox_records import SAMPLE, SandboxRecords
 
+pytestmark = pytest.mark.load
+
 ALLOCATION = names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION
 STATUS = names.NEMO_GYM_SANDBOX_RESOURCE_STATUS
 LIMITS = {"cpu": "500m", "memory": "128Mi"}

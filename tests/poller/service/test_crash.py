@@ -14,6 +14,8 @@ from sandgauge_schemas import names
 from support.delivered import assert_one_form_of_each_span, assert_series_rise_and_close_once, ids_in
 from support.feed import feed, start_span, stop_span
 
+pytestmark = pytest.mark.load
+
 SAMPLE, SUMMARY = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY
 
 ROUNDS = 21

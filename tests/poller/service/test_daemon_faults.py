@@ -16,6 +16,8 @@ from support.otlp_sink import OtlpSink
 from support.running_poller import RunningPoller
 from support.sandbox_records import SandboxRecords
 
+pytestmark = pytest.mark.load
+
 STATUS, ERROR = names.NEMO_GYM_SANDBOX_RESOURCE_STATUS, names.ERROR_TYPE
 NUMBERS = {
     names.NEMO_GYM_SANDBOX_SAMPLE_CPU_COUNT: 2.0,

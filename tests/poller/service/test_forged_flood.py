@@ -4,11 +4,15 @@ import statistics
 import time
 from itertools import pairwise
 
+import pytest
+
 from sandgauge_schemas import names
 from support.fault_matrix import ROUTES
 from support.feed import feed, start_span
 from support.forged_spans import flood
 from support.fuzz_run import peak_memory
+
+pytestmark = pytest.mark.load
 
 SAMPLE = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
 FORGED = 100_000

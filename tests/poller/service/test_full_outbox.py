@@ -13,6 +13,8 @@ from support.feed import feed, start_span, stop_span
 from support.otlp_sink import OtlpSink
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.load
+
 ALLOCATION, SAMPLE = names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION, names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
 SUMMARY = names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY
 MAX_SIZE = 64 * 1024

@@ -15,6 +15,8 @@ from support.running_poller import RunningPoller
 from support.sandbox_records import SandboxRecords
 from support.simulated_osb import osb_in_process
 
+pytestmark = pytest.mark.load
+
 SANDBOXES, HANGING = 1000, 200
 INTERVAL_S = 10.0
 SETTLED_S = 22.0

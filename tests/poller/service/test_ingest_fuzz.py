@@ -9,6 +9,8 @@ from support.fuzz_run import peak_memory, send_all
 from support.fuzzed_bodies import LIMIT, fuzzed_bodies, hurting_bodies
 from support.running_poller import RunningPoller
 
+pytestmark = pytest.mark.load
+
 BODIES = 10_000
 MEMORY = 4 * LIMIT + 350 * 2**20
 """What docs/configuration.md promises for the default limit of a body."""
