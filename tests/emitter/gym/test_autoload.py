@@ -110,6 +110,25 @@ def test_other_imports_are_none_of_its_business(name):
     assert python(program, **ON) == python(program)
 
 
+SITE = "import site, sys; site.addsitedir({folder!r}); print('sandgauge_autoload' in sys.modules)"
+
+
+@pytest.mark.parametrize("is_there", [True, False])
+def test_a_line_that_outlives_its_module_says_nothing(tmp_path, is_there):
+    for name in ("sandgauge.pth", *(["sandgauge_autoload.py"] if is_there else [])):
+        (tmp_path / name).write_text((EMITTER / name).read_text())
+    # Without the site packages of the tests, which hold the module.
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", SITE.format(folder=str(tmp_path))],
+        env={"NEMO_GYM_OTEL_ENABLED": "1"},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert (done.stdout.strip(), done.stderr) == (str(is_there), "")
+
+
 def test_the_line_is_one_statement_that_site_runs():
     assert LINE.startswith("import ")
     assert "\n" not in LINE
