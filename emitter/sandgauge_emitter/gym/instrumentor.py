@@ -20,6 +20,7 @@ _DEPENDENCIES = ("nemo-gym >= 0.4.0.dev0",)
 # All that Gym has of sandboxes is imported once this package is.
 _SANDBOX = "nemo_gym.sandbox"
 _API = "nemo_gym.sandbox.api"
+_PROVIDERS = "nemo_gym.sandbox.providers"
 _REGISTRY = "nemo_gym.sandbox.providers.registry"
 _COMPOSE = "nemo_gym.sandbox.adapters.docker_compose"
 _OPENSANDBOX_PROVIDER = "nemo_gym.sandbox.providers.opensandbox.provider"
@@ -70,7 +71,7 @@ class _Instrumentation:
 
         register_post_import_hook(hook, name)
 
-    def _wrap_gym(self, _package: ModuleType) -> None:
+    def _wrap_gym(self, package: ModuleType) -> None:
         asked = _asked_for()
         if asked is None:
             return
@@ -82,6 +83,14 @@ class _Instrumentation:
         tracing.preload()
         lifecycle = Lifecycle(self._patches, asked.sample_interval_s)
         wrap = self._patches.wrap
+
+        def wrap_exported(exporting: ModuleType) -> None:
+            # By now each package has taken the registry's function over under a name of its own.
+            if "get_provider_class" in vars(exporting):
+                wrap(exporting, "get_provider_class", lifecycle.get_provider_class)
+
+        wrap_exported(package)
+        self._when_imported(_PROVIDERS, wrap_exported)
         self._when_imported(_API, lambda module: wrap(module.AsyncSandbox, "start", lifecycle.start))
         self._when_imported(_REGISTRY, lambda module: wrap(module, "get_provider_class", lifecycle.get_provider_class))
         self._when_imported(_COMPOSE, lambda module: wrap(module.AsyncSandboxCompose, "start", compose.start))

@@ -20,13 +20,19 @@ LOGGER = "sandgauge_emitter"
 
 def wrapped_places():
     """What may be wrapped, each as the very object that its owner holds."""
-    api, registry, compose = map(
+    api, compose, *exporting = map(
         importlib.import_module,
-        (API, "nemo_gym.sandbox.providers.registry", "nemo_gym.sandbox.adapters.docker_compose"),
+        (
+            API,
+            "nemo_gym.sandbox.adapters.docker_compose",
+            "nemo_gym.sandbox",
+            "nemo_gym.sandbox.providers",
+            "nemo_gym.sandbox.providers.registry",
+        ),
     )
     owners = [
         (api.AsyncSandbox, "start"),
-        (registry, "get_provider_class"),
+        *[(module, "get_provider_class") for module in exporting],
         (compose.AsyncSandboxCompose, "start"),
         *[(Provider, name) for name in ("create", "exec", "close")],
     ]
