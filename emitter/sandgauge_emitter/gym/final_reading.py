@@ -9,6 +9,7 @@ from http import HTTPStatus
 from urllib.parse import quote, urlsplit
 
 from sandgauge_emitter.faults import FAULTS
+from sandgauge_emitter.gym.addresses import addresses_of
 
 ENDPOINT_VARIABLE = "SANDGAUGE_POLLER_ENDPOINT"
 TOKEN_VARIABLE = "SANDGAUGE_POLLER_TOKEN"  # noqa: S105  # the name of a variable, not a token
@@ -47,7 +48,7 @@ async def _post(endpoint: str, path: str) -> int:
         raise ValueError(f"{ENDPOINT_VARIABLE} is no http or https URL")
     # Loading the machine's certificates takes a while.
     tls = await asyncio.to_thread(_tls) if url.scheme == "https" else None
-    reader, writer = await asyncio.open_connection(url.hostname, url.port or _PORTS[url.scheme], ssl=tls)
+    reader, writer = await _connect(url.hostname, url.port or _PORTS[url.scheme], tls)
     try:
         writer.write(_head(url.netloc.rpartition("@")[2], url.path.rstrip("/") + path))
         await writer.drain()
@@ -58,6 +59,19 @@ async def _post(endpoint: str, path: str) -> int:
     if found is None:
         raise ValueError("the answer is not HTTP")
     return int(found[1])
+
+
+async def _connect(
+    host: str, port: int, tls: ssl.SSLContext | None
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Connect to the first of the host's addresses that answers."""
+    failure = OSError("the poller's host has no address")
+    for address in await addresses_of(host):
+        try:
+            return await asyncio.open_connection(address, port, ssl=tls, server_hostname=host if tls else None)
+        except OSError as error:
+            failure = error
+    raise failure
 
 
 def _head(host: str, target: str) -> bytes:

@@ -2,7 +2,9 @@
 
 import asyncio
 import logging
+import socket
 import ssl
+import threading
 import time
 
 import pytest
@@ -244,3 +246,51 @@ async def test_many_at_once_wait_together(gym, poller, caplog):
     assert not caplog.records
     FAULTS.note("none so far")
     assert "faults since the last such warning: 1" in caplog.text
+
+
+async def test_a_name_is_looked_up_once_for_all(poller, monkeypatch):
+    asked = []
+
+    def getaddrinfo(host, *arguments, **named):
+        asked.append(host)
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", 0))]
+
+    monkeypatch.setenv(ENDPOINT, f"http://poller.invalid:{poller.port}")
+    monkeypatch.setattr(socket, "getaddrinfo", getaddrinfo)
+    await asyncio.gather(*(final_reading.before_deletion("fake-1") for _ in range(20)))
+    assert asked == ["poller.invalid"]
+    assert poller.paths == [PATH] * 20
+
+
+async def test_an_address_that_refuses_is_not_the_last_word(poller, monkeypatch):
+    found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (host, 0)) for host in ("127.0.0.9", "127.0.0.1")]
+    monkeypatch.setenv(ENDPOINT, f"http://two.invalid:{poller.port}")
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    await final_reading.before_deletion("fake-1")
+    assert poller.paths == [PATH]
+
+
+def test_a_resolver_that_hangs_holds_neither_threads_nor_the_end(monkeypatch):
+    released = threading.Event()
+    monkeypatch.setenv(ENDPOINT, "http://hangs.invalid:4319")
+    ended = threading.Event()
+
+    def hang(*_, **__):
+        released.wait(60)
+        ended.set()
+        raise socket.gaierror
+
+    monkeypatch.setattr(socket, "getaddrinfo", hang)
+
+    async def forty_deletions():
+        waiting = [asyncio.create_task(final_reading.before_deletion("fake-1")) for _ in range(40)]
+        start = time.monotonic()
+        await asyncio.to_thread(time.sleep, 0)
+        assert time.monotonic() - start < 1
+        assert [type(error) for error in await asyncio.gather(*waiting, return_exceptions=True)] == [TimeoutError] * 40
+
+    start = time.monotonic()
+    asyncio.run(forty_deletions())
+    assert time.monotonic() - start < 5
+    released.set()
+    assert ended.wait(10)
