@@ -5,16 +5,14 @@ Everything about the sandboxes is in order but what their daemons say, so whatev
 
 import asyncio
 import json
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
+
+from support.served_in_thread import ServedInThread
 
 Script = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 """Writes one answer, the request's head being read; returning ends the connection."""
 
-_START_TIMEOUT_S = 10.0
 _INSPECT = (
     "Container ID:   41477b23ddb3\nStatus:         running\nRunning:        True\n\nResources:\n  PIDs Limit:   256"
 )
@@ -65,33 +63,14 @@ async def says_nothing(reader: asyncio.StreamReader, _writer: asyncio.StreamWrit
     await reader.read()
 
 
-class HostileDaemons:
+class HostileDaemons(ServedInThread):
     """The deployment, in a thread of its own, while its context is open; `url` is its control plane's."""
 
     def __init__(self, daemons: Mapping[str, Script]) -> None:
         self._daemons = dict(daemons)
         self._ports: dict[str, int] = {}
-        self._loop = asyncio.new_event_loop()
-        self._ended = asyncio.Event()
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="hostile-daemons")
+        super().__init__("hostile-daemons")
         self.url = ""
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        if not self._started.wait(_START_TIMEOUT_S):
-            raise TimeoutError("the hostile daemons did not start")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join()
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
 
     async def _serve(self) -> None:
         connections: set[asyncio.Task[None]] = set()

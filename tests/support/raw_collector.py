@@ -2,19 +2,16 @@
 
 import asyncio
 import re
-import threading
 from contextlib import suppress
-from types import TracebackType
-from typing import Self
 
 from support.hostile_daemons import Script, response, says
+from support.served_in_thread import ServedInThread
 
 SUCCESS = says(response())
-_START_TIMEOUT_S = 10.0
 _LENGTH = re.compile(rb"content-length: *(\d+)", re.IGNORECASE)
 
 
-class RawCollector:
+class RawCollector(ServedInThread):
     """Meets each request with the next script, and with success after the last; one request a connection.
 
     A script runs once the whole request is read.
@@ -22,28 +19,9 @@ class RawCollector:
 
     def __init__(self, *scripts: Script) -> None:
         self._scripts = list(scripts)
-        self._loop = asyncio.new_event_loop()
-        self._ended = asyncio.Event()
-        self._started = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="raw-collector")
+        super().__init__("raw-collector")
         self.requests = 0
         self.endpoint = ""
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        if not self._started.wait(_START_TIMEOUT_S):
-            raise TimeoutError("the raw collector did not start")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._ended.set)
-        self._thread.join()
-
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
 
     async def _serve(self) -> None:
         server = await asyncio.start_server(self._accept, "127.0.0.1", 0)

@@ -16,7 +16,7 @@ from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.progress import dump_progress, load_progress
-from sandgauge_schemas.names import DesignatorKind
+from sandgauge_schemas.names import DesignatorKind, LeftOutReason
 from sandgauge_schemas.placement import Identity
 from sandgauge_schemas.records import Allocation
 
@@ -66,7 +66,7 @@ class Recorder:
         if gauges is not None:
             items.append(gauges)
         if points.left_out:
-            self._metrics.points_left_out(points.reason, points.left_out)
+            self._metrics.points_left_out(LeftOutReason.ORDER, points.left_out)
         if points.restamped:
             self._metrics.points_restamped(sandbox.key.owner, points.restamped)
         await self._commit(sandbox, items)

@@ -10,7 +10,7 @@ from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import Progress, RunningStatistics, Series
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import Attributes
-from sandgauge_schemas.names import ErrorType, LeftOutReason, ResourceSource, Signal
+from sandgauge_schemas.names import ErrorType, ResourceSource, Signal
 from sandgauge_schemas.records import (
     Allocation,
     AllocationRecord,
@@ -45,16 +45,11 @@ class PointSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """Points to send, how many were left out and why, and whether the daemon's time was not believed."""
+    """Points to send, how many were left out since their time would not have risen, and how many were restamped."""
 
     points: tuple[GaugePoint, ...] = ()
     left_out: int = 0
     restamped: int = 0
-
-    @property
-    def reason(self) -> LeftOutReason:
-        """Why points were left out: their time would not have risen."""
-        return LeftOutReason.ORDER
 
 
 def record_allocation(sandbox: Tracked, reading: AllocationReading) -> OutboxItem | None:

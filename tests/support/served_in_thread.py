@@ -1,0 +1,39 @@
+"""A server that a test runs in a thread and an event loop of its own."""
+
+import asyncio
+import threading
+from abc import ABC, abstractmethod
+from types import TracebackType
+from typing import Self
+
+_START_TIMEOUT_S = 10.0
+
+
+class ServedInThread(ABC):
+    """Runs `_serve` while its context is open; that sets `_started` once it serves, and ends when `_ended` is set."""
+
+    def __init__(self, name: str) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._ended = asyncio.Event()
+        self._started = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        if not self._started.wait(_START_TIMEOUT_S):
+            raise TimeoutError(f"{self._thread.name} did not start")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._ended.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._serve())
+
+    @abstractmethod
+    async def _serve(self) -> None:
+        """Serve until the context ends."""
