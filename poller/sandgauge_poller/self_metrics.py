@@ -30,6 +30,7 @@ from sandgauge_schemas.names import (
     SandboxState,
     Signal,
     SpanOutcome,
+    SpanReason,
 )
 from sandgauge_schemas.version import __version__
 
@@ -110,11 +111,11 @@ class SelfMetrics:
         """Take the time from the end of a start span to the sandbox's first good reading."""
         self._discovery_lag.record(seconds, {names.DEPLOYMENT: deployment})
 
-    def spans(self, outcome: SpanOutcome, reason: str | None, count: int) -> None:
-        """Count spans at the ingest port; `reason` is a short fixed word, None for accepted and repeated ones."""
+    def spans(self, outcome: SpanOutcome, reason: SpanReason | None, count: int) -> None:
+        """Count spans at the ingest port; `reason` may be None for accepted and repeated ones."""
         attributes = {names.OUTCOME: outcome.value}
         if reason is not None:
-            attributes[names.REASON] = reason
+            attributes[names.REASON] = reason.value
         self._spans.add(count, attributes)
 
     def points_left_out(self, reason: LeftOutReason, count: int) -> None:

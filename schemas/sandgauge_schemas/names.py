@@ -384,6 +384,25 @@ class SpanOutcome(StrEnum):
     QUARANTINED = "quarantined"
 
 
+class SpanReason(StrEnum):
+    """Why a span is no lifecycle event, or what is odd about one that is."""
+
+    OTHER_SPAN = "other_span"
+    OWN_SPAN = "own_span"
+    NOT_CREATED = "not_created"
+    NO_ROLLOUT_ID = "no_rollout_id"
+    NO_SANDBOX_ID = "no_sandbox_id"
+    BAD_SPAN_IDS = "bad_span_ids"
+    BAD_SANDBOX_ID = "bad_sandbox_id"
+    NO_REQUEST_ID = "no_request_id"
+    TOO_LARGE = "too_large"
+    CAPACITY = "capacity"
+    UNDECODABLE = "undecodable"
+    TOO_MANY_ITEMS = "too_many_items"
+    UNFORESEEN_ERROR = "unforeseen_error"
+    ODD_TIME = "odd_time"
+
+
 class Statistic(StrEnum):
     """How the readings of a sandbox are condensed in its summary."""
 

@@ -79,7 +79,7 @@ def test_counts_are_told_apart_by_their_attributes(provider, metrics, sent):
     }
     assert sent.points(names.METRIC_SANDGAUGE_POLLER_SPANS) == {
         (("outcome", "accepted"),): 4,
-        (("outcome", "ignored"), ("reason", "name")): 2,
+        (("outcome", "ignored"), ("reason", "other_span")): 2,
     }
     assert sent.points(names.METRIC_SANDGAUGE_POLLER_SANDBOXES) == {
         (("deployment", "training"), ("state", "active")): 3,

@@ -296,6 +296,10 @@ def changed(metric: Metric, change: Callable[[Metric], object]) -> Metric:
             counter("sandgauge.poller.spans", "{span}", {"outcome": "ignored"}),
             "reason: missing although outcome is ignored",
         ),
+        (
+            counter("sandgauge.poller.spans", "{span}", {"outcome": "rejected", "reason": "odd"}),
+            "reason: 'odd' is not one of its values",
+        ),
     ],
 )
 def test_a_planted_fault_of_a_metric_is_the_one_violation(metric: Metric, violation: str) -> None:

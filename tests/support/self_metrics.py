@@ -13,6 +13,7 @@ from sandgauge_schemas.names import (
     SandboxState,
     Signal,
     SpanOutcome,
+    SpanReason,
 )
 
 SELF_METRICS = {name for name in names.METRIC_UNITS if name.startswith("sandgauge.poller.")}
@@ -47,7 +48,7 @@ def use_everything(metrics):
     metrics.lateness("training", 0.002)
     metrics.discovery_lag("training", 1.2)
     metrics.spans(SpanOutcome.ACCEPTED, None, 4)
-    metrics.spans(SpanOutcome.IGNORED, "name", 2)
+    metrics.spans(SpanOutcome.IGNORED, SpanReason.OTHER_SPAN, 2)
     metrics.points_left_out(LeftOutReason.AGE, 8)
     metrics.points_restamped("training", 1)
     metrics.conflict(ConflictKind.ROLLOUT)

@@ -2,13 +2,12 @@
 
 import re
 from dataclasses import dataclass
-from enum import StrEnum
 
 from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, RolloutEvent, SpanFields, StartEvent, StopEvent
 from sandgauge_poller.ingest.spans import SpanData
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import text
-from sandgauge_schemas.names import SpanOutcome
+from sandgauge_schemas.names import SpanOutcome, SpanReason
 from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
 
 SANDBOX_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -21,29 +20,12 @@ _LATEST_AHEAD_NS = 60_000_000_000
 """A sender's clock may run this far ahead; a later time is not true."""
 
 
-class SpanReason(StrEnum):
-    """Why a span is no event, or what is odd about one that is."""
-
-    OTHER_SPAN = "other_span"
-    OWN_SPAN = "own_span"
-    NOT_CREATED = "not_created"
-    NO_ROLLOUT_ID = "no_rollout_id"
-    NO_SANDBOX_ID = "no_sandbox_id"
-    BAD_SPAN_IDS = "bad_span_ids"
-    BAD_SANDBOX_ID = "bad_sandbox_id"
-    NO_REQUEST_ID = "no_request_id"
-    ODD_TIME = "odd_time"
-    CAPACITY = "capacity"
-    TOO_LARGE = "too_large"
-    NONE = ""
-
-
 @dataclass(frozen=True, slots=True)
 class Interpreted:
-    """What a span means; `event` is None unless the outcome is `accepted`."""
+    """What a span means: `event` is None unless it is accepted, `reason` says why, or what is odd about the event."""
 
     outcome: SpanOutcome
-    reason: SpanReason
+    reason: SpanReason | None
     event: LifecycleEvent | None = None
 
 
@@ -103,7 +85,7 @@ def _common(span: SpanData, received_ns: int) -> SpanFields:
 
 def _accepted(span: SpanData, event: LifecycleEvent) -> Interpreted:
     odd = (event.start_ns, event.end_ns) != (span.start_ns, span.end_ns)
-    return Interpreted(SpanOutcome.ACCEPTED, SpanReason.ODD_TIME if odd else SpanReason.NONE, event)
+    return Interpreted(SpanOutcome.ACCEPTED, SpanReason.ODD_TIME if odd else None, event)
 
 
 def _time(time_ns: int, received_ns: int) -> int | None:

@@ -9,7 +9,6 @@ import re
 from contextlib import suppress
 from typing import Any
 
-from sandgauge_poller.ingest.lifecycle import SpanReason
 from sandgauge_poller.ingest.spans import (
     LIFECYCLE_SPANS,
     MOST_ITEMS,
@@ -22,6 +21,7 @@ from sandgauge_poller.ingest.spans import (
 )
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import AttributeValue
+from sandgauge_schemas.names import SpanReason
 
 _STRUCTURE = (b"{", b"[", b",")
 """No more values can be there than these; that some stand inside strings costs nothing but room to spare."""

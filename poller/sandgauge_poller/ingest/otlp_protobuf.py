@@ -8,7 +8,6 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
-from sandgauge_poller.ingest.lifecycle import SpanReason
 from sandgauge_poller.ingest.spans import (
     LIFECYCLE_SPANS,
     AttributeCollector,
@@ -20,6 +19,7 @@ from sandgauge_poller.ingest.spans import (
 from sandgauge_poller.ingest.wire import WireReader
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import AttributeValue
+from sandgauge_schemas.names import SpanReason
 
 MAX_MESSAGE = 256 * 1024
 """Largest lifecycle span or Resource that is decoded, in bytes: one takes up to forty times as much memory."""

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import AttributeValue
+from sandgauge_schemas.names import SpanReason
 
 LIFECYCLE_SPANS = frozenset(
     {
@@ -42,14 +43,14 @@ class UndecodableError(ValueError):
     """A body is not the OTLP trace request that its content type says."""
 
     status: ClassVar[HTTPStatus] = HTTPStatus.BAD_REQUEST
-    reason: ClassVar[str] = "undecodable"
+    reason: ClassVar[SpanReason] = SpanReason.UNDECODABLE
 
 
 class TooManyItemsError(UndecodableError):
     """A body would take far more memory than its size says."""
 
     status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
-    reason = "too_many_items"
+    reason = SpanReason.TOO_MANY_ITEMS
 
     def __init__(self) -> None:
         super().__init__(f"more than {MOST_SPANS} spans, or {MOST_ITEMS} fields or values; send smaller batches")
@@ -76,14 +77,14 @@ class Decoded:
     """What a request held: its lifecycle spans, and how many others were passed over, by reason."""
 
     spans: list[SpanData] = field(default_factory=list)
-    passed_over: Counter[str] = field(default_factory=Counter)
+    passed_over: Counter[SpanReason] = field(default_factory=Counter)
 
     def add(self, span: SpanData) -> None:
         """Keep a span; raises TooManyItemsError."""
         self.spans.append(span)
         self._check()
 
-    def pass_over(self, reason: str) -> None:
+    def pass_over(self, reason: SpanReason) -> None:
         """Count a span that nobody looks into; raises TooManyItemsError."""
         self.passed_over[reason] += 1
         self._check()

@@ -17,13 +17,12 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from sandgauge_poller.ingest.bearer_token import BearerToken
 from sandgauge_poller.ingest.body import BodyError, Lease, Room, read_body
 from sandgauge_poller.ingest.events import LifecycleEvent, NotStoredError
-from sandgauge_poller.ingest.lifecycle import SpanReason
 from sandgauge_poller.ingest.quarantine import Quarantine
 from sandgauge_poller.ingest.refusal import JSON, PROTOBUF, refusal, unauthorized
 from sandgauge_poller.ingest.spans import UndecodableError
 from sandgauge_poller.ingest.understanding import DECODERS, Understood, understand
 from sandgauge_poller.self_metrics import SelfMetrics
-from sandgauge_schemas.names import ConflictKind, SpanOutcome
+from sandgauge_schemas.names import ConflictKind, SpanOutcome, SpanReason
 
 MOST_REQUESTS_AT_ONCE = 64
 """Requests with spans in work."""
@@ -36,8 +35,6 @@ SMALL = 64 * 1024
 
 _EVENTS_AT_ONCE = 1000
 """Events of one commit: the loop goes on with its readings in between."""
-
-_POISON = "unforeseen_error"
 
 CommitEvents = Callable[[Sequence[LifecycleEvent]], Awaitable[Sequence[SpanOutcome]]]
 """Commit events and say of each, in their order: accepted, repeated, or rejected because the capacity is reached."""
@@ -100,7 +97,7 @@ class TracesHandler:
         except Exception as error:
             if not await self._quarantine.takes(content_type, body, error):
                 raise
-            self._metrics.spans(SpanOutcome.QUARANTINED, _POISON, 1)
+            self._metrics.spans(SpanOutcome.QUARANTINED, SpanReason.UNFORESEEN_ERROR, 1)
             return _acknowledgement(content_type, Counter())
         return _acknowledgement(content_type, understood.rejected)
 
@@ -115,19 +112,19 @@ class TracesHandler:
             return understood
 
     async def _commit_events(self, understood: Understood) -> None:
-        counts = Counter(understood.others)
+        counts = understood.others.copy()
         for at in range(0, len(understood.events), _EVENTS_AT_ONCE):
             part = understood.events[at : at + _EVENTS_AT_ONCE]
             outcomes = await self._commit([event for event, _ in part])
             for (_, reason), outcome in zip(part, outcomes, strict=True):
                 counts[outcome, SpanReason.CAPACITY if outcome is SpanOutcome.REJECTED else reason] += 1
-        for (outcome, why), count in counts.items():
-            self._metrics.spans(outcome, why or None, count)
+        for (outcome, reason), count in counts.items():
+            self._metrics.spans(outcome, reason, count)
         for _ in range(understood.contradictory):
             self._metrics.conflict(ConflictKind.ATTRIBUTE)
 
 
-def _acknowledgement(content_type: str, rejected: Counter[str]) -> web.Response:
+def _acknowledgement(content_type: str, rejected: Counter[SpanReason | None]) -> web.Response:
     answer = ExportTraceServiceResponse()
     count = rejected.total()
     if count:

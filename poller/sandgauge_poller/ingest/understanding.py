@@ -5,12 +5,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from sandgauge_poller.ingest.events import LifecycleEvent
-from sandgauge_poller.ingest.lifecycle import SpanReason, interpret
+from sandgauge_poller.ingest.lifecycle import interpret
 from sandgauge_poller.ingest.otlp_json import decode_json
 from sandgauge_poller.ingest.otlp_protobuf import decode_protobuf
 from sandgauge_poller.ingest.refusal import JSON, PROTOBUF
 from sandgauge_poller.ingest.spans import Decoded
-from sandgauge_schemas.names import SpanOutcome
+from sandgauge_schemas.names import SpanOutcome, SpanReason
 
 DECODERS: dict[str, Callable[[bytes], Decoded]] = {PROTOBUF: decode_protobuf, JSON: decode_json}
 """How to decode each content type that is taken."""
@@ -20,15 +20,15 @@ DECODERS: dict[str, Callable[[bytes], Decoded]] = {PROTOBUF: decode_protobuf, JS
 class Understood:
     """What a request holds: its events, each with what is odd about it, and how many spans are none, and why."""
 
-    events: list[tuple[LifecycleEvent, SpanReason]]
-    others: Counter[tuple[SpanOutcome, str]]
+    events: list[tuple[LifecycleEvent, SpanReason | None]]
+    others: Counter[tuple[SpanOutcome, SpanReason | None]]
     contradictory: int
     """Spans with an attribute that stood there twice with different values."""
 
     @property
-    def rejected(self) -> Counter[str]:
+    def rejected(self) -> Counter[SpanReason | None]:
         """How many spans cannot be taken, by reason: their sender is told."""
-        reasons: Counter[str] = Counter()
+        reasons: Counter[SpanReason | None] = Counter()
         for (outcome, reason), count in self.others.items():
             if outcome is SpanOutcome.REJECTED:
                 reasons[reason] += count
@@ -38,7 +38,7 @@ class Understood:
 def understand(content_type: str, body: bytes, received_ns: int) -> Understood:
     """Decode a body and interpret its spans; `received_ns` is the poller's clock. Raises UndecodableError."""
     decoded = DECODERS[content_type](body)
-    others: Counter[tuple[SpanOutcome, str]] = Counter()
+    others: Counter[tuple[SpanOutcome, SpanReason | None]] = Counter()
     for reason, count in decoded.passed_over.items():
         outcome = SpanOutcome.REJECTED if reason == SpanReason.TOO_LARGE else SpanOutcome.IGNORED
         others[outcome, reason] += count
