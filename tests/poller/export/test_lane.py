@@ -84,10 +84,18 @@ def test_faults_are_logged_once_a_minute_with_their_count(lane, clock, caplog):
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
 
 
-def test_a_success_is_not_logged_unless_something_was_refused_or_said(lane, caplog):
+@pytest.mark.parametrize(
+    ("rejected", "detail", "said"),
+    [
+        (3, "too many attributes", "3 refused; too many attributes"),
+        (3, "", "3 refused"),
+        (0, "soon deprecated", "soon deprecated"),
+    ],
+)
+def test_a_success_is_not_logged_unless_something_was_refused_or_said(lane, caplog, rejected, detail, said):
     lane.note(DELIVERED)
     assert not caplog.records
-    lane.note(Outcome(verdict=Verdict.DELIVERED, rejected=3, detail="too many attributes"))
-    assert caplog.records[0].getMessage() == (
-        "export of traces: delivered with a remark: 3 refused; too many attributes (1 since the last line)"
-    )
+    lane.note(Outcome(verdict=Verdict.DELIVERED, rejected=rejected, detail=detail))
+    (record,) = caplog.records
+    assert record.levelno == logging.WARNING
+    assert record.getMessage() == f"export of traces: delivered with a remark: {said} (1 since the last line)"
