@@ -213,6 +213,16 @@ def test_a_clock_that_cannot_be_right_is_replaced_by_the_time_of_receipt(sandbox
     assert found.restamped == 4
 
 
+@pytest.mark.parametrize("timestamp_ms", [T0 // 10**9 + 1, T0 // 1000, 2**63 - 1, 1, None])
+def test_seconds_for_milliseconds_and_no_time_at_all_are_noticed(sandbox, timestamp_ms):
+    reading = sample(1, timestamp_ms=timestamp_ms)
+    kept = span(record_sample(sandbox, reading, 0)).attributes.get(names.NEMO_GYM_SANDBOX_SAMPLE_TIMESTAMP_MS)
+    found = recording.sample_points(sandbox, reading, SETTINGS)
+    assert kept == timestamp_ms
+    assert {point.time_ns for point in found.points} == {T0 + 2 * SECOND}
+    assert found.restamped == 4
+
+
 def test_a_series_whose_attributes_change_is_closed_first(sandbox):
     recording.sample_points(sandbox, sample(1), SETTINGS)
     sandbox.progress.memory = sandbox.progress.cpu = NODE

@@ -5,7 +5,7 @@ import json
 import math
 import statistics
 import time
-from itertools import pairwise
+from itertools import cycle, pairwise
 
 import pytest
 
@@ -48,6 +48,7 @@ def without(key):
 FORGED = b'{"code":"DOCKER::SANDBOX_NOT_FOUND","message":"Sandbox x not found."}'
 STREAM = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 CHUNK = b"10000\r\n" + BLOCK + b"\r\n"
+LOCATIONS = ("/metrics2", "http://127.0.0.1:9/", "//evil.invalid/", "/")
 
 # What a daemon does, and the error type of its reading.
 REFUSED = {
@@ -81,10 +82,10 @@ REFUSED = {
     ),
     "no-http": (says(b"SSH-2.0-OpenSSH_9.2\r\n"), "unrecognized_format"),
     "a-megabyte-of-head": (says(b"HTTP/1.1 200 OK\r\nX-A: " + b"b" * 2**20 + b"\r\n\r\n"), "unrecognized_format"),
-    "301": (says(response(status="301 Moved", headers={"Location": "/metrics2"})), "redirect"),
-    "302": (says(response(status="302 Found", headers={"Location": "http://127.0.0.1:9/"})), "redirect"),
-    "307": (says(response(status="307 Temporary Redirect", headers={"Location": "//evil.invalid/"})), "redirect"),
-    "308": (says(response(status="308 Permanent Redirect", headers={"Location": "/"})), "redirect"),
+    **{
+        str(code): (says(response(status=f"{code} Elsewhere", headers={"Location": location})), "redirect")
+        for code, location in zip(range(300, 309), cycle(LOCATIONS), strict=False)
+    },
     "401": (says(response(b'{"error":"Unauthorized"}', status="401 Unauthorized")), "unauthorized"),
     "404-forged": (says(response(FORGED, status="404 Not Found")), "http_error"),
     "500": (says(response(b'{"code":"RUNTIME_ERROR"}', status="500 Internal Server Error")), "http_error"),
@@ -103,6 +104,8 @@ ACCEPTED = {
     ),
     "just-64-kib": (says(response(json.dumps(GOOD).encode().ljust(2**16))), {}),
     "future-clock": (says(metrics(timestamp=4102444800000)), {}),
+    "seconds-for-milliseconds": (says(metrics(timestamp=1795000001)), {}),
+    "a-clock-in-words": (says(metrics(timestamp="1795000001000")), {}),
     "no-clock": (says(without("timestamp")), {}),
 }
 TIMED = [case for case, (_, error_type) in REFUSED.items() if error_type == "timeout"]
@@ -159,7 +162,8 @@ def test_what_is_no_reading_is_one_unavailable_record_with_its_reason(seen, case
     assert {(span.attributes[STATUS], span.attributes[ERROR]) for span in readings} == {
         ("unavailable", REFUSED[case][1])
     }
-    assert len({span.span_id for span in readings}) == len(readings)
+    in_order = sorted(readings, key=lambda span: span.start_ns)
+    assert all(earlier.end_ns <= later.start_ns for earlier, later in pairwise(in_order)), "two records of one reading"
     assert not any(key in span.attributes for span in readings for key in NUMBERS)
     assert not [point for point in sink.points() if point.attributes.get(names.NEMO_GYM_SANDBOX_ID) == f"{case}.{way}"]
 
@@ -188,22 +192,39 @@ def test_whatever_is_told_at_once_is_judged_at_once(seen, case, way):
     assert min(durations) < 1.0
 
 
-def test_a_clock_in_the_future_moves_no_point(seen):
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [
+        ("future-clock", 4102444800000),
+        ("seconds-for-milliseconds", 1795000001),
+        ("a-clock-in-words", None),
+        ("no-clock", None),
+    ],
+)
+def test_a_clock_that_is_wrong_moves_no_point_and_is_counted(seen, case, told, way):
     sink, readings = seen
-    for way in WAYS:
-        sandbox_id = f"future-clock.{way}"
-        assert {span.attributes[names.NEMO_GYM_SANDBOX_SAMPLE_TIMESTAMP_MS] for span in readings(sandbox_id)} == {
-            4102444800000
-        }
-        times = {p.time_ns for p in sink.points() if p.attributes.get(names.NEMO_GYM_SANDBOX_ID) == sandbox_id}
-        assert times
-        assert max(times) <= time.time_ns()
+    sandbox_id = f"{case}.{way}"
+    timestamps = [span.attributes.get(names.NEMO_GYM_SANDBOX_SAMPLE_TIMESTAMP_MS) for span in readings(sandbox_id)]
+    assert set(timestamps) == {told}
+    times = [point.time_ns for point in sink.points() if point.attributes.get(names.NEMO_GYM_SANDBOX_ID) == sandbox_id]
+    began_ns = min(span.start_ns for span in readings(sandbox_id))
+    assert times
+    assert began_ns <= min(times) <= max(times) <= time.time_ns()
+    restamped = [
+        point.value
+        for point in sink.points(names.METRIC_SANDGAUGE_POLLER_POINTS_RESTAMPED)
+        if point.attributes[names.DEPLOYMENT] == way
+    ]
+    assert max(restamped) >= LEAST_READINGS * len(NUMBERS)
 
 
 def test_no_impossible_number_is_ever_exported(seen):
-    values = [point.value for point in seen[0].points() if point.value is not None]
+    values = [(point.name, point.value) for point in seen[0].points() if point.value is not None]
     assert values
-    assert all(math.isfinite(value) and value >= 0 for value in values)
+    assert all(math.isfinite(value) and value >= 0 for _, value in values)
+    percentages = [value for name, value in values if name == names.METRIC_GYM_SANDBOX_CPU_USED_PERCENTAGE]
+    assert 0 < max(percentages) <= 100
 
 
 @pytest.mark.parametrize("way", WAYS)
