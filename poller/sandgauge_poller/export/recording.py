@@ -8,6 +8,7 @@ from sandgauge_poller.export.outbox import OutboxItem, Rank
 from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import Progress, RunningStatistics, Series
+from sandgauge_poller.tracking.sender_clock import lifetime_s
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import Attributes
 from sandgauge_schemas.names import ErrorType, ResourceSource, Signal
@@ -66,11 +67,12 @@ def record_allocation(sandbox: Tracked, reading: AllocationReading) -> OutboxIte
     status = ReadingStatus(source=reading.source, error_type=reading.error_type)
     if (status, allocation) == (progress.allocation_status, progress.recorded_allocation):
         return None
+    if _is_another(allocation, progress, reading.error_type):
+        # Whose machine the numbers describe was decided against the limits, or on the host, of before.
+        progress.memory = progress.cpu = None
     progress.allocation_status, progress.recorded_allocation = status, allocation
     if reading.error_type is None:
         progress.allocation = allocation
-        # Whose machine the numbers describe was decided against the limits of before.
-        progress.memory = progress.cpu = None
     record = AllocationRecord(keys=sandbox.keys, status=status, allocation=allocation)
     return _span(
         sandbox,
@@ -152,14 +154,13 @@ def record_summary(sandbox: Tracked, request: RequestRecord | None) -> OutboxIte
     progress, start = sandbox.progress, sandbox.lifecycle.start
     if progress.end is None or start is None:
         return None
-    lifetime_s = (progress.end.at_ns - start.end_ns) / 1e9 if start.end_ns is not None else None
     allocation = progress.allocation or progress.recorded_allocation or Allocation()
     record = SummaryRecord(
         keys=sandbox.keys,
         end_reason=progress.end.reason,
         leaked=progress.leaked,
         oom_killed=progress.oom_killed,
-        lifetime_s=lifetime_s if lifetime_s is not None and lifetime_s >= 0 else None,
+        lifetime_s=lifetime_s(sandbox.lifecycle, progress),
         readings_count=progress.readings,
         readings_missed=progress.missed,
         effective_interval_s=_effective_interval(progress),
@@ -266,6 +267,14 @@ def _metric_keys(keys: JoinKeys, settings: PointSettings) -> dict[str, str]:
 
 def _closing_point(metric: str, series: Series, time_ns: int) -> GaugePoint:
     return GaugePoint(metric=metric, value=None, time_ns=time_ns, attributes=series.attributes)
+
+
+def _is_another(allocation: Allocation, progress: Progress, error_type: ErrorType | None) -> bool:
+    """Tell whether what is in force changed; that it cannot be told for a while is no change."""
+    known = progress.recorded_allocation
+    if known is None or (allocation.designator, allocation.host) != (known.designator, known.host):
+        return True
+    return error_type is None and allocation != progress.allocation
 
 
 def _placement_only(allocation: Allocation, known: Allocation) -> Allocation:

@@ -8,6 +8,7 @@ from sandgauge_poller.reading.provider import ReadWindow, SandboxState, StatusRe
 from sandgauge_poller.reading.schedule import Due, Task
 from sandgauge_poller.reading.unanswered import Unanswered
 from sandgauge_poller.reading.verdict import NOT_FOUND_APART_NS, Standing, Verdict, judge
+from sandgauge_poller.tracking import sender_clock
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import End
 from sandgauge_schemas.names import EndReason, ReadKind
@@ -138,8 +139,8 @@ class Endings:
                 self._settle_missed(sandbox)
                 await context.sink.changed(sandbox)
             return
-        over, stop = context.pace(sandbox).over, sandbox.lifecycle.stop
-        if reason is EndReason.STOPPED and over and stop and over.at_ns < (stop.start_ns or 0):
+        over, stop_began_ns = context.pace(sandbox).over, sender_clock.stop_began_ns(sandbox.lifecycle)
+        if reason is EndReason.STOPPED and over and over.at_ns < (stop_began_ns or 0):
             # It was over before anybody stopped it.
             reason, at_ns = over.reason, self._take_over(sandbox, over)
         progress.end = End(reason, at_ns)
@@ -156,9 +157,9 @@ class Endings:
 
     def doomed_from_ns(self, sandbox: Tracked) -> int:
         """Return since when, in ns since the epoch, a reading could only fail since the sandbox was ending."""
-        end, stop = sandbox.progress.end, sandbox.lifecycle.stop
+        end = sandbox.progress.end
         if end is not None and end.reason is EndReason.STOPPED:
-            return stop.start_ns if stop is not None and stop.start_ns is not None else end.at_ns
+            return sender_clock.stop_began_ns(sandbox.lifecycle) or end.at_ns
         # Nobody says when it went: at the earliest after it was last known to be alive.
         pace = self._context.paces.get(sandbox.key)
         return pace.last_alive_ns if pace is not None else 0

@@ -9,6 +9,7 @@ from sandgauge_poller.reading.endings import Endings
 from sandgauge_poller.reading.missed import skipped
 from sandgauge_poller.reading.provider import SampleReading
 from sandgauge_poller.reading.schedule import Due, Task, back_off, next_on_phase, phase
+from sandgauge_poller.tracking import sender_clock
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import End
 from sandgauge_schemas.names import ErrorType, ReadKind, ResourceSource, SandboxState
@@ -144,10 +145,9 @@ class Sampling:
 
     def _discovered(self, sandbox: Tracked, reading: SampleReading) -> None:
         start = sandbox.lifecycle.start
-        if sandbox.progress.readings == 1 and start is not None and start.end_ns is not None:
-            lag = (reading.window.end_ns - start.end_ns) / 1e9
-            if lag >= 0:
-                self._context.metrics.discovery_lag(sandbox.deployment or "", lag)
+        started_ns = sender_clock.started_ns(start) if start is not None and sandbox.progress.readings == 1 else None
+        if started_ns is not None and started_ns <= reading.window.end_ns:
+            self._context.metrics.discovery_lag(sandbox.deployment or "", (reading.window.end_ns - started_ns) / 1e9)
 
     def _plan_next(self, sandbox: Tracked, due: Due, pace: Pace) -> None:
         context, failures, own_phase = self._context, pace.failures, phase(sandbox.key.sandbox_id)

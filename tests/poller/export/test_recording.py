@@ -123,6 +123,28 @@ def test_a_control_plane_that_is_silent_for_once_takes_no_allocation_back(sandbo
     assert sandbox.progress.allocation == LIMITED
 
 
+@pytest.mark.parametrize(
+    ("looks", "stays"),
+    [
+        # not to be told for a while, and then as it was
+        ([(LIMITED, ErrorType.NOT_FOUND), (LIMITED, None)], True),
+        ([(Allocation(), ErrorType.NOT_FOUND), (LIMITED, None)], True),
+        ([(Allocation(), ErrorType.UNRECOGNIZED_FORMAT), (Allocation(), ErrorType.NOT_FOUND)], True),
+        # other limits, another container; the latter also where only that is known
+        ([(replace(LIMITED, components=()), None)], False),
+        ([(Allocation(), ErrorType.NOT_FOUND), (replace(LIMITED, components=()), None)], False),
+        ([(replace(LIMITED, designator=replace(CONTAINER, id="3b0e9c2d1f45")), None)], False),
+        ([(replace(LIMITED, designator=replace(CONTAINER, id="3b0e9c2d1f45")), ErrorType.UNRECOGNIZED_FORMAT)], False),
+    ],
+)
+def test_whose_machine_it_is_stays_decided_until_the_allocation_changes(sandbox, looks, stays):
+    recording.record_allocation(sandbox, allocation(0))
+    sandbox.progress.memory = sandbox.progress.cpu = NODE
+    for at_s, (found, error_type) in enumerate(looks, start=1):
+        recording.record_allocation(sandbox, allocation(at_s, found, error_type))
+    assert (sandbox.progress.memory, sandbox.progress.cpu) == ((NODE, NODE) if stays else (None, None))
+
+
 def test_an_allocation_never_known_is_recorded_as_unavailable_once_for_each_reason(sandbox):
     errors = [ErrorType.TIMEOUT, ErrorType.TIMEOUT, ErrorType.NOT_FOUND]
     items = [

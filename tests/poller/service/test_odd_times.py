@@ -23,7 +23,7 @@ TIMES = {
     "stopped before it started": ((0, 0), (-HOUR, -HOUR)),
 }
 ODD_SPANS = 8
-FIRST_READ_AFTER_THEIR_END = 2
+FIRST_READ_AFTER_THEIR_END = 3
 LAG = 'sandgauge_poller_discovery_lag_seconds_{}{{deployment="training"}}'
 
 
@@ -65,8 +65,9 @@ def test_no_age_and_no_time_comes_of_a_time_that_cannot_be_true(lives, otlp_sink
         assert summary.attributes[names.NEMO_GYM_SANDBOX_END_REASON] == "stopped"
         lifetimes[kind] = summary.attributes.get(names.NEMO_GYM_SANDBOX_LIFETIME_S)
     told = {kind: seconds for kind, seconds in lifetimes.items() if seconds is not None}
-    assert told.keys() == {"true"}
-    assert 0 < told["true"] <= (ended_ns - began_ns) / SECOND + 30
+    # Where a time contradicts the poller's own clock, that one counts.
+    assert told.keys() == {"true", "a little ahead", "stopped before it started"}
+    assert all(0 < lifetime <= (ended_ns - began_ns) / SECOND + 30 for lifetime in told.values())
     for span in otlp_sink.spans():
         assert began_ns - 2 * HOUR < span.start_ns <= span.end_ns <= ended_ns
     assert numbers['sandgauge_poller_spans_total{outcome="accepted",reason="odd_time"}'] == ODD_SPANS
