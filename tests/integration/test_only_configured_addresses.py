@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from support.address_trap import REDIRECTS
+from support.address_trap import FULL, REDIRECTS
 from support.hostile_addresses import ADDRESSES, IN_AN_ENDPOINT
 from support.real_parts import require
 
@@ -41,6 +41,12 @@ def test_no_canary_is_called_and_no_name_is_looked_up(trapped):
     _, seen = trapped
     assert seen["canaries_work"], "a call to a canary would not have been seen"
     assert seen["canary_calls"] == []
+
+
+def test_a_sandbox_whose_spans_are_full_of_addresses_is_read_like_any_other(trapped):
+    _, seen = trapped
+    for sandbox_id in FULL:
+        assert set(seen["error_types"][sandbox_id]) == {"ok"}
 
 
 def test_the_key_is_seen_at_its_own_origin_alone(trapped):

@@ -7,6 +7,7 @@ written to `FOLDER/result.json`.
 """
 
 import json
+import secrets
 import socket
 import socketserver
 import subprocess
@@ -19,7 +20,8 @@ from pathlib import Path
 from typing import Any
 
 from sandgauge_schemas import names
-from support.feed import feed, start_span
+from support import otlp_json
+from support.feed import feed, rollout_span, start_span, stop_span
 from support.hostile_addresses import ADDRESSES, IN_AN_ENDPOINT
 from support.otlp_sink import Answer, OtlpSink
 from support.running_poller import RunningPoller
@@ -30,7 +32,7 @@ HOST = "10.1.2.3"
 KEY = "canary-key-5f0c2e9a7d"
 CANARY_PORTS = (22, 25, 53, 80, 443, 2375, 5000, 6379, 8000, 8080, 9090, 10250, 44772)
 REDIRECTS = (300, 301, 302, 303, 304, 305, 306, 307, 308)
-ATTRIBUTES = (
+ALONE = (
     names.NEMO_GYM_SANDBOX_SCOPE,
     names.NEMO_GYM_SANDBOX_ID,
     names.NEMO_GYM_SANDBOX_PROVIDER,
@@ -38,6 +40,18 @@ ATTRIBUTES = (
     names.NEMO_GYM_ROLLOUT_ID,
     names.NEMO_RUN_ID,
 )
+"""Attributes that hold a hostile address each in a span of its own, since they decide what becomes of the span."""
+
+TOGETHER = sorted(
+    value
+    for constant, value in vars(names).items()
+    if constant.startswith(("NEMO_", "SERVICE_", "OTEL_")) and isinstance(value, str) and value not in ALONE
+)
+"""Every other attribute that has a name; they hold one hostile address all at once."""
+
+FULL = tuple(f"full-{number}" for number in range(len(ADDRESSES)))
+"""The sandboxes of whose spans every attribute in `TOGETHER` is an address."""
+
 _METRICS = b'{"cpu_count":2,"cpu_used_pct":1,"mem_total_mib":2048,"mem_used_mib":90}'
 _INSPECT = b"Container ID:   41477b23ddb3\nStatus:         running\n\nResources:\n  CPU:          1.00 cores"
 
@@ -184,13 +198,13 @@ def main(folder: Path, way: str) -> None:
     with OtlpSink() as sink:
         poller = RunningPoller(folder, _config(deployment, sink.endpoint, way))
         with poller:
-            feed(poller.endpoint, *spans)
-            expected = set(deployment.plans)
+            feed(poller.endpoint, *spans, resource=dict.fromkeys(TOGETHER, ADDRESSES[0]))
+            expected = {*deployment.plans, *FULL}
             wait_until(lambda: expected <= _read(sink), timeout_s=60, what="a reading of every sandbox")
             # A Collector that redirects loses records, so only now.
-            statuses = (301, 302, 307, 308)
+            statuses = (301, 302, 303, 307, 308)
             sink.script(*(Answer(status=code, headers={"Location": "http://127.0.0.1:8080/"}) for code in statuses))
-            sink.wait_for(lambda seen: {one.status for one in seen.requests()} >= set(statuses), 30)
+            sink.wait_for(lambda seen: {one.status for one in seen.requests()} >= set(statuses), 60)
         result.complaints = poller.complaints()
         for span in sink.spans(SAMPLE):
             sandbox_id = span.attributes[names.NEMO_GYM_SANDBOX_ID]
@@ -228,8 +242,10 @@ def _spans(deployment: Deployment) -> list[dict[str, Any]]:
     spans = [
         start_span(f"span-{number}-{key.rpartition('.')[2]}", attributes={key: address})
         for number, address in enumerate(ADDRESSES)
-        for key in ATTRIBUTES
+        for key in ALONE
     ]
+    for sandbox_id, address in zip(FULL, ADDRESSES, strict=True):
+        spans += _spans_full_of(address, sandbox_id)
     plans = deployment.plans
     for number, address in enumerate(IN_AN_ENDPOINT):
         plans[f"endpoint-{number}"] = {"endpoint": {"endpoint": address}}
@@ -250,6 +266,21 @@ def _spans(deployment: Deployment) -> list[dict[str, Any]]:
                 },
             }
     return spans + [start_span(sandbox_id) for sandbox_id in plans]
+
+
+def _spans_full_of(address: str, sandbox_id: str) -> list[dict[str, Any]]:
+    """Return a span of each kind with the address in every attribute and wherever else a text fits."""
+    trace_id = secrets.token_hex(16)
+    everywhere = otlp_json.key_values(dict.fromkeys(TOGETHER, address))
+    own = {names.NEMO_GYM_SANDBOX_REQUEST_ID: sandbox_id}
+    made = (
+        otlp_json.span(names.SPAN_GYM_SANDBOX_REQUEST, own, trace_id=trace_id),
+        start_span(sandbox_id, trace_id=trace_id),
+        stop_span(f"{sandbox_id}-stopped", trace_id=trace_id),
+        rollout_span(trace_id, address),
+    )
+    elsewhere = {"traceState": address, "status": {"message": address}, "events": [{"name": address}]}
+    return [{**one, "attributes": [*one["attributes"], *everywhere], **elsewhere} for one in made]
 
 
 def _read(sink: OtlpSink) -> set[str]:
