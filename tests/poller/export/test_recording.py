@@ -46,6 +46,7 @@ LIMITED = Allocation(
     notes=("rounded",),
     designator=CONTAINER,
 )
+GROWN = replace(LIMITED, components=(replace(LIMITED.components[0], limits=SandboxResourceAmounts(cpu=1.5)),))
 
 
 @pytest.fixture
@@ -112,8 +113,7 @@ def test_an_allocation_is_recorded_once_and_again_when_it_changes(sandbox):
     first = recording.record_allocation(sandbox, allocation(0))
     assert span(first).attributes[names.NEMO_GYM_SANDBOX_RESOURCE_STATUS] == "ok"
     assert recording.record_allocation(sandbox, allocation(300)) is None
-    grown = replace(LIMITED, components=(replace(LIMITED.components[0], limits=SandboxResourceAmounts(cpu=1.5)),))
-    assert span(recording.record_allocation(sandbox, allocation(600, grown))).start_ns == T0 + 600 * SECOND
+    assert span(recording.record_allocation(sandbox, allocation(600, GROWN))).start_ns == T0 + 600 * SECOND
 
 
 @pytest.mark.parametrize("error_type", [ErrorType.TIMEOUT, ErrorType.CONNECTION, ErrorType.HTTP_ERROR])
@@ -131,8 +131,8 @@ def test_a_control_plane_that_is_silent_for_once_takes_no_allocation_back(sandbo
         ([(Allocation(), ErrorType.NOT_FOUND), (LIMITED, None)], True),
         ([(Allocation(), ErrorType.UNRECOGNIZED_FORMAT), (Allocation(), ErrorType.NOT_FOUND)], True),
         # other limits, another container; the latter also where only that is known
-        ([(replace(LIMITED, components=()), None)], False),
-        ([(Allocation(), ErrorType.NOT_FOUND), (replace(LIMITED, components=()), None)], False),
+        ([(GROWN, None)], False),
+        ([(Allocation(), ErrorType.NOT_FOUND), (GROWN, None)], False),
         ([(replace(LIMITED, designator=replace(CONTAINER, id="3b0e9c2d1f45")), None)], False),
         ([(replace(LIMITED, designator=replace(CONTAINER, id="3b0e9c2d1f45")), ErrorType.UNRECOGNIZED_FORMAT)], False),
     ],
