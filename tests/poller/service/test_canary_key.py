@@ -47,7 +47,7 @@ def scene(tmp_path_factory):
         poller = RunningPoller(tmp_path_factory.mktemp("canary-key"))
         poller.configure(_config(poller, direct, proxied, sink))
         with poller:
-            _suffer(poller, (direct, proxied), SandboxRecords(sink).of)
+            answers = _suffer(poller, (direct, proxied), SandboxRecords(sink).of)
             refusals = (503, 401, 400, 500, 302, 203)
             sink.script(*(Answer(status=code, body=EXPORT_TOKEN.encode()) for code in refusals))
             sink.wait_for(lambda seen: {one.status for one in seen.requests()} >= set(refusals), 30)
@@ -58,6 +58,7 @@ def scene(tmp_path_factory):
         texts = {"log": poller.log_file.read_bytes(), **printed}
         texts |= {file.name: file.read_bytes() for file in (folder / "state").rglob("*") if file.is_file()}
         texts["telemetry"] = b"".join(request.body for request in sink.requests())
+        texts["answers"] = b"".join(answers)
         yield texts, sink, direct, proxied
 
 
@@ -96,12 +97,34 @@ def _suffer(poller, osbs, readings):
         osb.clear_faults()
     started = [_start(poller, osb, fault) for osb in osbs for fault in (*DAEMON_FAULTS, None)]
     wait_until(lambda: all(readings(id_) for id_ in started), timeout_s=30, what="readings of sick daemons")
-    for body, token in ((b"\xff", INGEST_TOKEN), (b"\x00" * 100, INGEST_TOKEN), (b"", f"not-{INGEST_TOKEN}")):
-        headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/x-protobuf"}
-        assert requests.post(f"{poller.endpoint}/v1/traces", data=body, headers=headers, timeout=10).status_code >= 400
+    return [*_refused_requests(poller), *_status_pages(poller)]
+
+
+def _refused_requests(poller):
+    """Yield what the ingest port says to requests that it cannot take, some of which hold its token."""
+    bodies = (
+        (b"\xff", INGEST_TOKEN),
+        (b"\x00" * 100, INGEST_TOKEN),
+        (INGEST_TOKEN.encode(), INGEST_TOKEN),
+        (b"", f"not-{INGEST_TOKEN}"),
+    )
+    for content_type in ("application/x-protobuf", "application/json", INGEST_TOKEN):
+        for body, token in bodies:
+            headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
+            answer = requests.post(f"{poller.endpoint}/v1/traces", data=body, headers=headers, timeout=10)
+            assert answer.status_code >= 400
+            yield _all_of(answer)
+
+
+def _status_pages(poller):
     for token in (STATUS_TOKEN, f"not-{STATUS_TOKEN}"):
         for path in ("healthz", "readyz", "metrics"):
-            requests.get(f"{poller.status_url}/{path}", headers={"Authorization": f"Bearer {token}"}, timeout=10)
+            headers = {"Authorization": f"Bearer {token}"}
+            yield _all_of(requests.get(f"{poller.status_url}/{path}", headers=headers, timeout=10))
+
+
+def _all_of(answer):
+    return str(answer.headers).encode() + answer.content
 
 
 def _start_and_read(poller, osbs, readings):
@@ -165,6 +188,7 @@ def test_there_was_something_to_find_it_in(scene):
     assert texts["doctor sandgauge.yaml"]
     assert texts[STORE_FILE]
     assert texts["telemetry"]
+    assert b"sandgauge_poller_reads" in texts["answers"]
 
 
 def test_each_secret_went_to_its_own_origin_alone(scene):

@@ -48,6 +48,12 @@ def partial(rejected, message=""):
     return says(response(answer.SerializeToString(), headers=PROTOBUF))
 
 
+async def closes_its_half(reader, writer):
+    """Say that nothing will come, and keep the connection until the sender leaves."""
+    writer.write_eof()
+    await reader.read()
+
+
 CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 HALF = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Length: 100\r\n\r\nhalf"
 # What the first request meets, and how many of its spans that refuses for good.
@@ -58,6 +64,7 @@ FAULTS = {
     "a-head-that-drips": (says_for_ever(b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n", 0.2), 0),
     "a-body-that-drips": (says_for_ever(response(length=1000), b"x", 0.1), 0),
     "chunks-that-drip": (says_for_ever(CHUNKED, b"1\r\nx\r\n", 0.1), 0),
+    "half-closed": (closes_its_half, 0),
     "half-an-answer": (says(HALF), 0),
     "half-an-answer-kept-open": (says(HALF, 3.0), 0),
     "no-http": (says(b"220 mail.invalid ESMTP\r\n"), 0),
