@@ -39,7 +39,9 @@ _meeting = (
     | st.builds(
         RolloutEvent,
         **_common,
-        keys=st.builds(JoinKeys, run_id=st.none() | st.just("run-2"), rollout_id=st.sampled_from(["7-0", "9-0"])),
+        keys=st.builds(
+            JoinKeys, run_id=st.sampled_from([None, "run-1", "run-2"]), rollout_id=st.sampled_from(["7-0", "9-0"])
+        ),
     )
 )
 

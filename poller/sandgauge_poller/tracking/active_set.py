@@ -7,12 +7,14 @@ from typing import TypeVar
 
 from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, RolloutEvent, StartEvent, StopEvent
 from sandgauge_poller.tracking.bounded import BoundedDict
-from sandgauge_poller.tracking.fold import Lifecycle, earliest
+from sandgauge_poller.tracking.fold import Lifecycle, RolloutName, earliest, rollout_names
 from sandgauge_poller.tracking.progress import Progress
 from sandgauge_poller.tracking.routing import RouteOutcome, Routing
 from sandgauge_schemas.records import JoinKeys
 
-_Key = TypeVar("_Key", bytes, str)
+_Key = TypeVar("_Key", RolloutName, str)
+
+_NAMES_OF_A_ROLLOUT = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,9 +69,9 @@ class ActiveSet:
         self._routing = routing
         self._capacity = capacity
         self._sandboxes: dict[SandboxKey, Tracked] = {}
-        self._by_trace: dict[bytes, list[Tracked]] = {}
+        self._by_rollout: dict[RolloutName, list[Tracked]] = {}
         self._by_id: dict[str, list[Tracked]] = {}
-        self._rollouts: BoundedDict[bytes, RolloutEvent] = BoundedDict(4 * capacity)
+        self._rollouts: BoundedDict[RolloutName, RolloutEvent] = BoundedDict(4 * capacity * _NAMES_OF_A_ROLLOUT)
         self._waiting_stops: BoundedDict[SandboxKey, StopEvent] = BoundedDict(4 * capacity)
 
     def __len__(self) -> int:
@@ -115,9 +117,8 @@ class ActiveSet:
         """Forget a sandbox that is done with."""
         if self._sandboxes.pop(sandbox.key, None) is None:
             return
-        start = sandbox.lifecycle.start
-        if start is not None:
-            _remove(self._by_trace, start.trace_id, sandbox)
+        for name in sandbox.lifecycle.rollout_names:
+            _remove(self._by_rollout, name, sandbox)
         _remove(self._by_id, sandbox.key.sandbox_id, sandbox)
 
     def _key(self, keys: JoinKeys, scope: str | None) -> SandboxKey:
@@ -133,13 +134,10 @@ class ActiveSet:
             self._sandboxes[key] = sandbox
             self._by_id.setdefault(key.sandbox_id, []).append(sandbox)
         previous, agreed = sandbox.lifecycle.start, not sandbox.lifecycle.conflicting
+        names = sandbox.lifecycle.rollout_names
         sandbox.lifecycle = sandbox.lifecycle.with_start(event)
-        start = sandbox.lifecycle.start
-        if start is not previous and start is not None:
-            if previous is not None:
-                _remove(self._by_trace, previous.trace_id, sandbox)
-            self._by_trace.setdefault(start.trace_id, []).append(sandbox)
-            sandbox.rollout = self._rollouts.get(start.trace_id)
+        if sandbox.lifecycle.rollout_names != names:
+            self._rename(sandbox, names)
         for owner in self._routing.stop_owners(key.owner):
             stop = self._waiting_stops.get(SandboxKey(owner, key.sandbox_id))
             if stop is not None:
@@ -166,13 +164,24 @@ class ActiveSet:
         return changes
 
     def _apply_rollout(self, event: RolloutEvent) -> list[Change]:
-        rollout = earliest(self._rollouts.get(event.trace_id), event)
-        self._rollouts[event.trace_id] = rollout
-        changes = []
-        for sandbox in self._by_trace.get(event.trace_id, ()):
-            sandbox.rollout = rollout
-            changes.append(Change(ChangeKind.KEYS_LEARNT, sandbox))
-        return changes
+        changed: dict[SandboxKey, Tracked] = {}
+        for name in rollout_names(event):
+            self._rollouts[name] = earliest(self._rollouts.get(name), event)
+            changed |= {sandbox.key: sandbox for sandbox in self._by_rollout.get(name, ())}
+        for sandbox in changed.values():
+            sandbox.rollout = earliest(sandbox.rollout, event)
+        return [Change(ChangeKind.KEYS_LEARNT, sandbox) for sandbox in changed.values()]
+
+    def _rename(self, sandbox: Tracked, before: frozenset[RolloutName]) -> None:
+        """Look for a sandbox's rollout under other names than before."""
+        for name in before:
+            _remove(self._by_rollout, name, sandbox)
+        sandbox.rollout = None
+        for name in sandbox.lifecycle.rollout_names:
+            self._by_rollout.setdefault(name, []).append(sandbox)
+            rollout = self._rollouts.get(name)
+            if rollout is not None:
+                sandbox.rollout = earliest(sandbox.rollout, rollout)
 
 
 def _remove(index: dict[_Key, list[Tracked]], key: _Key, sandbox: Tracked) -> None:

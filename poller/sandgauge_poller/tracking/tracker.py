@@ -91,8 +91,9 @@ class Tracker:
         for sandbox in self._active:
             start = sandbox.lifecycle.start
             if start is not None:
-                needed.add((EventKind.ROLLOUT, start.trace_id.hex()))
                 needed.add((EventKind.REQUEST, start.record.keys.request_id or ""))
+            if sandbox.rollout is not None:
+                needed.add((EventKind.ROLLOUT, sandbox.rollout.trace_id.hex()))
             if sandbox.lifecycle.stop is not None:
                 needed.add((EventKind.STOP, sandbox.key.sandbox_id))
         await self._database.write(lambda connection: store.prune(connection, before_ns, most_rows, needed))

@@ -14,8 +14,8 @@ A, B = b"\x0a" * 16, b"\x0b" * 16
 EAST_ONLY, TWO = Routing(DEPLOYMENTS[:1]), Routing(DEPLOYMENTS[:2])
 
 
-def start(number, trace_id=A, *, at=1, rollout=None, scope=None, provider="opensandbox", sandbox_id="s"):
-    keys = JoinKeys(rollout_id=rollout, sandbox_id=sandbox_id, provider=provider)
+def start(number, trace_id=A, *, at=1, run_id=None, rollout=None, scope=None, provider="opensandbox", sandbox_id="s"):
+    keys = JoinKeys(run_id=run_id, rollout_id=rollout, sandbox_id=sandbox_id, provider=provider)
     record = StartRecord(keys=keys, scope=scope)
     return StartEvent(trace_id=trace_id, span_id=bytes([number]) * 8, start_ns=at, received_ns=9, record=record)
 
@@ -45,6 +45,16 @@ def first(events: list[SpanEvent]):
     return min(events, key=lambda event: event.order, default=None)
 
 
+def is_of(rollout, start, naming):
+    """Say whether a rollout span is about the rollout of a sandbox with that start and that naming start."""
+    if naming is None:
+        return rollout.trace_id == start.trace_id
+    run_id = naming.record.keys.run_id or start.record.keys.run_id
+    in_run = run_id is not None and rollout.keys.run_id == run_id
+    same_group = in_run or rollout.trace_id in (start.trace_id, naming.trace_id)
+    return same_group and rollout.keys.rollout_id == naming.record.keys.rollout_id
+
+
 def meant(routing, events):
     """Say what the set of events means, without regard to any order."""
 
@@ -68,7 +78,7 @@ def meant(routing, events):
             and event.keys.sandbox_id == key.sandbox_id
             and owner(event.keys, event.scope) in routing.stop_owners(key.owner)
         ]
-        rollouts = [e for e in events if isinstance(e, RolloutEvent) and e.trace_id == first(own).trace_id]
+        rollouts = [e for e in events if isinstance(e, RolloutEvent) and is_of(e, first(own), first(naming))]
         named = {(event.record.keys.run_id, event.record.keys.rollout_id) for event in naming}
         found[key] = (first(own), first(naming), first(stops), len(named) > 1, first(rollouts))
     return found
@@ -104,7 +114,7 @@ def test_nothing_is_kept_of_a_sandbox_that_is_discarded(routing, events, data):
     assert not {change.sandbox.key for change in changed} & gone
     for sandbox in list(active):
         active.discard(sandbox)
-    assert (len(active), active._by_trace, active._by_id) == (0, {}, {})
+    assert (len(active), active._by_rollout, active._by_id) == (0, {}, {})
 
 
 @pytest.mark.parametrize("events", [[start(1), stop(2)], [stop(2), start(1)]])
@@ -179,6 +189,39 @@ def test_a_start_that_names_its_rollout_needs_no_other_word():
     assert (sandbox.keys.run_id, sandbox.keys.rollout_id) == (None, "8-0")
 
 
+@pytest.mark.parametrize(
+    ("run_id", "names", "found"),
+    [
+        ("run-1", {"trace_id": B, "run_id": "run-1", "rollout_id": "7-0"}, True),
+        ("run-1", {"trace_id": A, "run_id": None, "rollout_id": "7-0"}, True),
+        (None, {"trace_id": A, "run_id": "run-1", "rollout_id": "7-0"}, True),
+        # ids repeat between runs, and a trace may hold a whole run
+        ("run-1", {"trace_id": B, "run_id": "run-2", "rollout_id": "7-0"}, False),
+        ("run-1", {"trace_id": B, "run_id": None, "rollout_id": "7-0"}, False),
+        (None, {"trace_id": B, "run_id": None, "rollout_id": "7-0"}, False),
+        ("run-1", {"trace_id": A, "run_id": "run-1", "rollout_id": "7-1"}, False),
+    ],
+)
+@pytest.mark.parametrize("late", [False, True])
+def test_the_rollout_of_a_sandbox_that_names_it_is_that_of_its_run_or_of_its_trace(run_id, names, found, late):
+    ended = rollout(1, names["rollout_id"], names["trace_id"], run_id=names["run_id"])
+    events = [start(2, run_id=run_id, rollout="7-0"), ended]
+    active, changes = applied(EAST_ONLY, reversed(events) if late else events)
+    (sandbox,) = active
+    assert sandbox.rollout == (ended if found else None)
+    if not late:
+        assert [change.kind for change in changes] == [ChangeKind.STARTED, *[ChangeKind.KEYS_LEARNT] * found]
+
+
+def test_a_sandbox_that_learns_its_name_looks_for_its_rollout_again():
+    mine, other = rollout(1, "7-0", B, run_id="run-1"), rollout(2, "9-0", A)
+    active, _ = applied(EAST_ONLY, [mine, other, start(3)])
+    (sandbox,) = active
+    assert sandbox.rollout == other
+    active.apply(start(4, at=2, run_id="run-1", rollout="7-0"))
+    assert sandbox.rollout == mine
+
+
 def test_of_two_starts_that_disagree_the_earliest_wins_and_the_conflict_is_told_once():
     later, earlier = start(1, A, at=4, rollout="8-0"), start(2, B, at=3, rollout="7-0")
     active, changes = applied(EAST_ONLY, [later, earlier, later, earlier])
@@ -205,7 +248,7 @@ def test_what_waits_for_a_sandbox_is_bounded():
     strangers = [stop(1, sandbox_id=f"s-{number}") for number in range(100)]
     others = [rollout(1, "7-0", trace_id=number.to_bytes(16, "big")) for number in range(100)]
     active, _ = applied(EAST_ONLY, [*strangers, *others], capacity=capacity)
-    assert len(active._waiting_stops) == len(active._rollouts) == 4 * capacity
+    assert (len(active._waiting_stops), len(active._rollouts)) == (4 * capacity, 3 * 4 * capacity)
     active.apply(start(2, sandbox_id="s-99"))
     (sandbox,) = active
     assert sandbox.lifecycle.stop == strangers[99]
