@@ -18,6 +18,11 @@ from sandgauge_demo.collector import (
 )
 from support.real_parts import require
 
+FLEET = "otelcol.fleet.yaml"
+REMOTE_WRITE = "otelcol.remote-write.yaml"
+SECURITY = "otelcol.security.yaml"
+SHARDS = "otelcol.shards.yaml"
+
 NOBODY = "http://127.0.0.1:9"
 """An address where no test listens: a destination that is away, or that the test has no use for."""
 
@@ -29,6 +34,12 @@ def config_files(*overlays: str) -> tuple[Path, ...]:
     root = source_checkout()
     assert root is not None
     return shipped_config(root, BASE, *overlays)
+
+
+def overlays() -> tuple[str, ...]:
+    """Return the names of all shipped overlays in an order that the Collector may take them in: security last."""
+    names = {path.name for path in config_files()[0].parent.glob("otelcol.*.yaml")}
+    return (*sorted(names - {SECURITY}), SECURITY)
 
 
 def real_collector(configuration: Sequence[Path]) -> Path:
