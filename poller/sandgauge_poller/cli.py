@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 
 from sandgauge_poller.config import Config, ConfigErrors, as_yaml, find_config, load_config
+from sandgauge_poller.health import complaint
 from sandgauge_poller.logs import set_up_logs
 from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.version import __version__
@@ -87,6 +88,21 @@ def doctor(config_file: Path | None, *, as_json: bool) -> None:
     if as_json:
         click.echo(json.dumps({"findings": [finding.as_json() for finding in findings]}, indent=2))
     if any(finding.verdict is Verdict.FAIL for finding in findings):
+        sys.exit(1)
+
+
+@cli.command()
+@_config_option
+@click.argument("urls", nargs=-1, metavar="[URL]...")
+def health(config_file: Path | None, urls: tuple[str, ...]) -> None:
+    """Ask servers whether they are well; exit 1 if one is not. For health checks of containers.
+
+    Without a URL it is the poller of the configuration, at its status address.
+    """
+    complaints = [(url, complaint(url)) for url in urls or [f"{_load(config_file).status.endpoint.url}/readyz"]]
+    for url, reason in complaints:
+        click.echo(f"{url}: {reason or 'ok'}")
+    if any(reason for _, reason in complaints):
         sys.exit(1)
 
 

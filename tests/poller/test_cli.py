@@ -135,3 +135,15 @@ def test_without_its_extra_it_says_what_to_install():
     assert (
         answer.stderr == "sandgauge: click is not installed; install the poller with: pip install 'sandgauge[poller]'\n"
     )
+
+
+def test_health_is_1_and_a_reason_for_each_server_that_is_not_well(otlp_sink):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        silent = f"http://127.0.0.1:{listening.getsockname()[1]}/"
+    answer = CliRunner().invoke(cli, ["health", silent, otlp_sink.endpoint, "no-url"])
+    assert answer.exit_code == 1
+    refused, not_found, malformed = answer.stdout.splitlines()
+    assert refused.startswith(f"{silent}: ")
+    assert "refused" in refused
+    assert not_found == f"{otlp_sink.endpoint}: it answers 404"
+    assert malformed.startswith("no-url: ")

@@ -111,6 +111,15 @@ class ListenAddress:
         return port == self.port and (host == self.host or (is_loopback(host) and self._takes_loopback))
 
     @property
+    def url(self) -> str:
+        """Where a server that listens here is called on its own machine: on loopback where it takes every address."""
+        address = _ip_address(self.host)
+        if address is None or not address.is_unspecified:
+            return f"http://{self}"
+        loopback = "::1" if address.version == 6 else "127.0.0.1"  # noqa: PLR2004  # IPv6
+        return f"http://{ListenAddress(loopback, self.port)}"
+
+    @property
     def _takes_loopback(self) -> bool:
         address = _ip_address(self.host)
         return self.is_loopback or (address is not None and address.is_unspecified)

@@ -1,13 +1,12 @@
 """A poller that runs with this configuration, asked over its status port."""
 
-import ipaddress
 from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
 
 from prometheus_client.parser import text_string_to_metric_families
 
-from sandgauge_poller.config import ClientTls, ListenAddress, Status
+from sandgauge_poller.config import ClientTls, Status
 from sandgauge_poller.doctor.caller import Caller
 from sandgauge_poller.doctor.finding import Finding, warned
 from sandgauge_poller.export.collector_client import NoAnswerError
@@ -31,7 +30,7 @@ def find_running(status: Status) -> RunningPoller | None:
     """Return the poller that answers at the status address, or None."""
     if status.endpoint.port == 0:
         return None
-    url = _url(status.endpoint)
+    url = status.endpoint.url
     try:
         with Caller(url, {}, ClientTls()) as caller:
             said = parse_object(caller.get("/readyz").body) or {}
@@ -61,14 +60,3 @@ def _count_unmatched(page: str) -> int:
     samples = (sample for family in text_string_to_metric_families(page) for sample in family.samples)
     state = SandboxState.UNMATCHED.value
     return round(sum(s.value for s in samples if s.name == _SANDBOXES and s.labels.get(names.STATE) == state))
-
-
-def _url(endpoint: ListenAddress) -> str:
-    """Return where a server is called that listens there; an address for all interfaces is called on loopback."""
-    try:
-        address = ipaddress.ip_address(endpoint.host)
-    except ValueError:
-        return f"http://{endpoint}"
-    if not address.is_unspecified:
-        return f"http://{endpoint}"
-    return f"http://{ListenAddress('127.0.0.1' if address.version == 4 else '::1', endpoint.port)}"  # noqa: PLR2004  # IPv4
