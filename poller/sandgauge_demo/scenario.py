@@ -1,11 +1,12 @@
-"""What the demo's Gym-like run asks for, and what becomes of it: the plan that run, progress and tests share."""
+"""What the demo's Gym-like runs ask for, and what becomes of it: the plan that run, progress and tests share."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import cycle, islice
 
 from sandgauge_demo.deployment.model import ExecdKind
+from sandgauge_demo.deployment.usage import Timeline, UsagePoint
 from sandgauge_schemas.resources import SandboxResourceAmounts, SandboxResources
 
 SDK_DEFAULT: Mapping[str, str] = {"cpu": "1", "memory": "2Gi"}
@@ -13,6 +14,8 @@ SDK_DEFAULT: Mapping[str, str] = {"cpu": "1", "memory": "2Gi"}
 
 _ROLLOUTS_PER_TASK = 2
 _STAGGER_S = 0.4
+_FLEET_STAGGER_S = 1.0
+_FLEET_FACTOR = 3.0
 
 
 class Fate(Enum):
@@ -24,17 +27,25 @@ class Fate(Enum):
     """It climbs to its memory limit and is killed there; the run deletes what is left."""
     REFUSED = "refused"
     """The control plane refuses to create it."""
+    HALTED = "halted"
+    """Its daemon does not answer for half of its life; the run deletes it."""
+    FORGOTTEN = "forgotten"
+    """The run ends without deleting it; it lives until its time to live is over."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedRequest:
-    """One logical request. `submitted` are the limits sent after clamping; None leaves them to the SDK's default."""
+    """One logical request. `submitted` are the limits sent after clamping; None leaves them to the SDK's default.
+
+    Without `usage` its sandboxes use something plausible.
+    """
 
     requested: SandboxResources
     submitted: SandboxResourceAmounts | None
     execd_kind: ExecdKind
     count: int = 1
     fate: Fate = Fate.DELETED
+    usage: Timeline | None = None
 
     @property
     def limits(self) -> Mapping[str, str]:
@@ -64,16 +75,30 @@ class PlannedRollout:
     seconds: float
 
 
+_Kind = tuple[tuple[PlannedRequest, ...], float]
+"""What a rollout asks for, and for how many seconds its sandboxes live."""
+
+
 def planned_rollouts(count: int) -> tuple[PlannedRollout, ...]:
     """Return so many rollouts, each unlike the one before; ids are `<task>-<rollout>`, as Gym's are."""
+    return _planned(islice(cycle(_KINDS), count), _STAGGER_S)
+
+
+def fleet_rollouts() -> tuple[PlannedRollout, ...]:
+    """Return the rollouts of one run of many: longer ones of every kind, and kinds that take longer to be noticed."""
+    kinds = ((requests, _FLEET_FACTOR * seconds) for requests, seconds in _KINDS)
+    return _planned((*_FLEET_KINDS, *kinds), _FLEET_STAGGER_S)
+
+
+def _planned(kinds: Iterable[_Kind], stagger_s: float) -> tuple[PlannedRollout, ...]:
     return tuple(
         PlannedRollout(
             rollout_id="{}-{}".format(*divmod(number, _ROLLOUTS_PER_TASK)),
             requests=requests,
-            begins_in_s=number * _STAGGER_S,
+            begins_in_s=number * stagger_s,
             seconds=seconds,
         )
-        for number, (requests, seconds) in enumerate(islice(cycle(_KINDS), count))
+        for number, (requests, seconds) in enumerate(kinds)
     )
 
 
@@ -117,13 +142,39 @@ _TOO_SMALL = (
         submitted=SandboxResourceAmounts(cpu=1, memory_mib=256),
         execd_kind=ExecdKind.GUEST,
         fate=Fate.OUT_OF_MEMORY,
+        usage=(UsagePoint(0.0, 0.5, 64.0), UsagePoint(3.0, 1.0, 256.0)),
     ),
 )
-_KINDS = (
+_KINDS: tuple[_Kind, ...] = (
     (_PLAIN, 9.0),
     (_CLAMPED, 10.0),
     (_SEVERAL, 9.0),
     (_NOTHING_SAID, 8.0),
     (_TOO_SMALL, 12.0),  # long enough for the poller to learn of the kill before the run deletes what is left
 )
-"""Kinds of rollouts, and for how many seconds their sandboxes live."""
+
+_FORGOTTEN = (
+    PlannedRequest(
+        requested=SandboxResources(cpu=1, memory_mib=1024),
+        submitted=SandboxResourceAmounts(cpu=1, memory_mib=1024),
+        execd_kind=ExecdKind.GVISOR,
+        fate=Fate.FORGOTTEN,
+    ),
+)
+_HALTED = (
+    PlannedRequest(
+        requested=SandboxResources(cpu=2, memory_mib=2048),
+        submitted=SandboxResourceAmounts(cpu=2, memory_mib=2048),
+        execd_kind=ExecdKind.GUEST,
+        fate=Fate.HALTED,
+    ),
+)
+_OVERSIZED = (
+    PlannedRequest(
+        requested=SandboxResources(cpu=16, memory_mib=32768),
+        submitted=SandboxResourceAmounts(cpu=16, memory_mib=32768),
+        execd_kind=ExecdKind.GUEST,
+        usage=(UsagePoint(0.0, 0.4, 300.0), UsagePoint(10.0, 0.2, 700.0)),
+    ),
+)
+_FLEET_KINDS: tuple[_Kind, ...] = ((_FORGOTTEN, 8.0), (_HALTED, 40.0), (_OVERSIZED, 35.0))

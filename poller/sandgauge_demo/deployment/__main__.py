@@ -22,6 +22,7 @@ def main() -> None:
 
 def _settings(arguments: list[str]) -> DeploymentSettings:
     parser = argparse.ArgumentParser(prog="python -m sandgauge_demo.deployment", description=__doc__)
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on")
     parser.add_argument("--port", type=int, default=0, help="of the control plane; 0 takes a free one")
     parser.add_argument("--api-key-env", metavar="NAME", help="environment variable that holds the API key")
     parser.add_argument("--proxy-needs-key", action="store_true", help="authenticate proxied paths too")
@@ -36,6 +37,7 @@ def _settings(arguments: list[str]) -> DeploymentSettings:
     if api_key == "":
         parser.error(f"--api-key-env {chosen.api_key_env}: the variable is unset or empty; set it to the key")
     return DeploymentSettings(
+        host=chosen.host,
         port=chosen.port,
         api_key=api_key,
         proxy_needs_key=chosen.proxy_needs_key,
