@@ -23,6 +23,7 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportM
 
 from sandgauge_schemas import names
 from support import counted_poller
+from support.delivered import GAUGES
 from support.feed import feed, rollout_span, start_span, stop_span
 from support.otlp_proto import points_of
 from support.otlp_sink import Answer, OtlpSink
@@ -30,14 +31,6 @@ from support.running_poller import RunningPoller
 from support.simulated_osb import SimulatedOsb, osb_in_process
 from support.waiting import wait_until
 
-GAUGES = frozenset(
-    {
-        names.METRIC_GYM_SANDBOX_CPU_COUNT,
-        names.METRIC_GYM_SANDBOX_CPU_USED_PERCENTAGE,
-        names.METRIC_GYM_SANDBOX_MEMORY_TOTAL_MIB,
-        names.METRIC_GYM_SANDBOX_MEMORY_USED_MIB,
-    }
-)
 INTERVAL_S = 5.0
 TICK_S = 0.5
 MOST_MEASURES = 200

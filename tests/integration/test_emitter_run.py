@@ -1,6 +1,5 @@
 """A run through the emitter's neutral API, a real Collector with the shipped configuration, the poller, and back."""
 
-import json
 import subprocess
 import sys
 from collections import Counter, defaultdict
@@ -9,13 +8,11 @@ from typing import Any
 
 import pytest
 
-from sandgauge_demo.collector import JOINED
 from sandgauge_schemas import names
+from support.delivered import GAUGES, closing_points
 from support.demo_run import assert_grouped_by_rollout
+from support.joined_pipeline import joined_pipeline
 from support.otlp_sink import OtlpSink
-from support.real_collector import collector, complaints
-from support.running_poller import RunningPoller
-from support.simulated_osb import osb_in_thread
 
 pytestmark = pytest.mark.integration
 
@@ -33,12 +30,6 @@ ALLOCATION, SAMPLE, SUMMARY = (
     names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE,
     names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY,
 )
-GAUGES = (
-    names.METRIC_GYM_SANDBOX_CPU_COUNT,
-    names.METRIC_GYM_SANDBOX_CPU_USED_PERCENTAGE,
-    names.METRIC_GYM_SANDBOX_MEMORY_TOTAL_MIB,
-    names.METRIC_GYM_SANDBOX_MEMORY_USED_MIB,
-)
 JOIN_KEYS = {names.NEMO_RUN_ID, names.NEMO_GYM_ROLLOUT_ID, names.NEMO_GYM_SANDBOX_REQUEST_ID}
 
 
@@ -46,38 +37,19 @@ JOIN_KEYS = {names.NEMO_RUN_ID, names.NEMO_GYM_ROLLOUT_ID, names.NEMO_GYM_SANDBO
 class Outcome:
     backends: OtlpSink
     lines: list[dict[str, Any]]
-    poller: RunningPoller
-    collector_complaints: list[str]
+    complaints: list[str]
 
 
 @pytest.fixture(scope="module")
 def outcome(tmp_path_factory):
     """Let the run go by once, and keep what the Collector put out."""
     directory = tmp_path_factory.mktemp("emitter-run")
-    with osb_in_thread() as osb, OtlpSink() as backends:
-        poller = RunningPoller(directory / "poller")
-        with collector(
-            directory / "collector",
-            JOINED,
-            poller=poller.endpoint,
-            traces=backends.endpoint,
-            metrics=backends.endpoint,
-            settings={"JOIN_WINDOW": "500ms"},
-        ) as otelcol:
-            poller.configure(
-                {
-                    "deployments": [{"name": "training", "endpoint": osb.url}],
-                    "sampling": {"collection_interval": "2s"},
-                    "export": {"endpoint": otelcol.endpoint},
-                }
-            )
-            with poller:
-                gym_run(osb.url, otelcol.endpoint)
-                backends.wait_for(lambda seen: len(seen.spans(SUMMARY)) == SANDBOXES, 30)
-                backends.wait_for(lambda seen: len(closing_points(seen)) == SANDBOXES * len(GAUGES), 30)
-        lines = [json.loads(line) for line in otelcol.joined_file.read_text().splitlines()]
-        yield Outcome(backends, lines, poller, complaints(otelcol))
-        assert not backends.violations
+    with joined_pipeline(directory, sampling={"collection_interval": "2s"}) as running:
+        backends = running.backends
+        gym_run(running.osb.url, running.otelcol.endpoint)
+        backends.wait_for(lambda seen: len(seen.spans(SUMMARY)) == SANDBOXES, 30)
+        backends.wait_for(lambda seen: len(closing_points(seen)) == SANDBOXES * len(GAUGES), 30)
+    return Outcome(backends, running.joined_lines(), running.complaints())
 
 
 def gym_run(opensandbox, otelcol):
@@ -91,10 +63,6 @@ def gym_run(opensandbox, otelcol):
         check=False,
     )
     assert (done.returncode, done.stderr) == (0, "")
-
-
-def closing_points(seen):
-    return [point for point in seen.points() if point.name in GAUGES and point.value is None]
 
 
 def test_every_span_that_belongs_to_the_run_came_once(outcome):
@@ -191,5 +159,4 @@ def test_the_joined_file_holds_every_span_once(outcome):
 
 
 def test_nothing_went_wrong_on_the_way(outcome):
-    assert outcome.poller.complaints() == []
-    assert outcome.collector_complaints == []
+    assert outcome.complaints == []

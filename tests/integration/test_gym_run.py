@@ -7,15 +7,12 @@ from typing import Any
 
 import pytest
 
-from sandgauge_demo.collector import JOINED
 from sandgauge_schemas import names
+from support.joined_pipeline import joined_pipeline
 from support.otlp_sink import OtlpSink
 from support.plain_provider import ON
-from support.real_collector import collector, complaints
-from support.running_poller import RunningPoller
 from support.sandbox_images import SANDBOX_IMAGE
 from support.scenario_run import GROUPS_ENABLED, TelemetrySetup
-from support.simulated_osb import osb_in_thread
 from support.stock_gym import stock_gym
 
 pytestmark = pytest.mark.integration
@@ -43,8 +40,7 @@ class Outcome:
     seen: dict[str, Any]
     backends: OtlpSink
     lines: list[dict[str, Any]]
-    poller: RunningPoller
-    collector_complaints: list[str]
+    complaints: list[str]
 
     def of(self, name):
         return self.backends.spans(name)
@@ -67,47 +63,31 @@ def outcome(request, tmp_path_factory):
     that, and finds out by itself much sooner.
     """
     directory, setup = tmp_path_factory.mktemp("gym-run"), request.param
-    with osb_in_thread() as osb, OtlpSink() as backends:
-        poller = RunningPoller(directory / "poller")
-        with collector(
-            directory / "collector",
-            JOINED,
-            poller=poller.endpoint,
-            traces=backends.endpoint,
-            metrics=backends.endpoint,
-            settings={"JOIN_WINDOW": "500ms"},
-        ) as otelcol:
-            poller.configure(
-                {
-                    "deployments": [{"name": "training", "endpoint": osb.url}],
-                    # Without the run's own wish the program would not live to see a second reading.
-                    "sampling": {"collection_interval": "60s", "min_interval": "500ms"},
-                    "tracking": {"orphan_grace": "1s"},
-                    "export": {"endpoint": otelcol.endpoint},
-                }
-            )
-            environment = (
-                ON
-                | RUN
-                | INTERVAL
-                | {
-                    "OTEL_EXPORTER_OTLP_ENDPOINT": otelcol.endpoint,
-                    "OTEL_BSP_SCHEDULE_DELAY": "500",
-                    "SANDGAUGE_POLLER_ENDPOINT": poller.endpoint if setup.groups else "",
-                    "OPEN_SANDBOX_DOMAIN": osb.url,
-                    "SCENARIO_SPAN_GROUPS": ",".join(setup.groups),
-                }
-            )
-            if setup.host:
-                environment["SCENARIO_HOST"] = "yes"
-            with poller:
-                program = ("-m", "support.gym_scenarios", "run", "read_rollouts")
-                done = stock_gym(lens=setup.lens).run(*program, environment=environment)
-                seen = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))["seen"]
-                backends.wait_for(lambda sink: len(sink.spans(SUMMARY)) == len(seen["ids"]), 30)
-        lines = [json.loads(line) for line in otelcol.joined_file.read_text().splitlines()]
-        yield Outcome(setup, seen, backends, lines, poller, complaints(otelcol))
-        assert not backends.violations
+    with joined_pipeline(
+        directory,
+        # Without the run's own wish the program would not live to see a second reading.
+        sampling={"collection_interval": "60s", "min_interval": "500ms"},
+        tracking={"orphan_grace": "1s"},
+    ) as running:
+        environment = (
+            ON
+            | RUN
+            | INTERVAL
+            | {
+                "OTEL_EXPORTER_OTLP_ENDPOINT": running.otelcol.endpoint,
+                "OTEL_BSP_SCHEDULE_DELAY": "500",
+                "SANDGAUGE_POLLER_ENDPOINT": running.poller.endpoint if setup.groups else "",
+                "OPEN_SANDBOX_DOMAIN": running.osb.url,
+                "SCENARIO_SPAN_GROUPS": ",".join(setup.groups),
+            }
+        )
+        if setup.host:
+            environment["SCENARIO_HOST"] = "yes"
+        program = ("-m", "support.gym_scenarios", "run", "read_rollouts")
+        done = stock_gym(lens=setup.lens).run(*program, environment=environment)
+        seen = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))["seen"]
+        running.backends.wait_for(lambda sink: len(sink.spans(SUMMARY)) == len(seen["ids"]), 30)
+    return Outcome(setup, seen, running.backends, running.joined_lines(), running.complaints())
 
 
 def test_all_records_of_a_sandbox_share_run_rollout_and_request_and_stand_in_one_trace(outcome):
@@ -179,8 +159,7 @@ def test_the_joined_file_groups_every_record_by_its_rollout(outcome):
 def test_every_span_came_once_and_nothing_went_wrong_on_the_way(outcome):
     spans = outcome.backends.spans()
     assert len({(span.trace_id, span.span_id) for span in spans}) == len(spans)
-    assert outcome.poller.complaints() == []
-    assert outcome.collector_complaints == []
+    assert outcome.complaints == []
 
 
 @pytest.mark.parametrize("setup", [NO_HOST, GROUPS_ENABLED], ids=["no-host", "gyms-spans"])

@@ -1,19 +1,17 @@
 """Stock Gym's own spans through a real Collector with the shipped configuration to the poller, and back."""
 
-import json
 from collections import defaultdict
 from dataclasses import dataclass
 
 import pytest
 
-from sandgauge_demo.collector import JOINED
 from sandgauge_schemas import names
+from support.delivered import GAUGES, closing_points
 from support.gym_run import GymRun
+from support.joined_pipeline import joined_pipeline
 from support.otlp_json import captured, plain
 from support.otlp_sink import OtlpSink
-from support.real_collector import collector, send
-from support.running_poller import RunningPoller
-from support.simulated_osb import osb_in_thread
+from support.real_collector import send
 
 pytestmark = pytest.mark.integration
 
@@ -22,12 +20,6 @@ ALLOCATION, SAMPLE, SUMMARY = (
     names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION,
     names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE,
     names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY,
-)
-GAUGES = (
-    names.METRIC_GYM_SANDBOX_CPU_COUNT,
-    names.METRIC_GYM_SANDBOX_CPU_USED_PERCENTAGE,
-    names.METRIC_GYM_SANDBOX_MEMORY_TOTAL_MIB,
-    names.METRIC_GYM_SANDBOX_MEMORY_USED_MIB,
 )
 LIMITS = {"cpu": "500m", "memory": "128Mi"}
 
@@ -38,41 +30,23 @@ def outcome(tmp_path_factory):
     directory = tmp_path_factory.mktemp("stock-gym")
     runs = {case: GymRun(captured(case)) for case in CASES}
     read = [id_ for run in runs.values() for id_ in run.sandbox_ids("opensandbox")]
-    with osb_in_thread() as osb, OtlpSink() as backends:
+    with joined_pipeline(directory, sampling={"collection_interval": "1s", "min_interval": "500ms"}) as running:
+        osb, otelcol, backends = running.osb, running.otelcol, running.backends
         for sandbox_id in read:
             osb.create(id=sandbox_id, limits=LIMITS)
-        poller = RunningPoller(directory / "poller")
-        with collector(
-            directory / "collector",
-            JOINED,
-            poller=poller.endpoint,
-            traces=backends.endpoint,
-            metrics=backends.endpoint,
-            settings={"JOIN_WINDOW": "500ms"},
-        ) as otelcol:
-            poller.configure(
-                {
-                    "deployments": [{"name": "training", "endpoint": osb.url}],
-                    "sampling": {"collection_interval": "1s", "min_interval": "500ms"},
-                    "export": {"endpoint": otelcol.endpoint},
-                }
-            )
-            with poller:
-                for run in runs.values():
-                    assert send(otelcol, run.starts()) == 200
-                backends.wait_for(lambda seen: _each_has(seen, SAMPLE, read, 3), 30)
-                for sandbox_id in read:
-                    osb.delete(sandbox_id)
-                for run in runs.values():
-                    assert send(otelcol, run.stops()) == 200
-                for run in runs.values():
-                    assert send(otelcol, run.rollouts()) == 200
-                backends.wait_for(lambda seen: _each_has(seen, SUMMARY, read, 1), 30)
-                backends.wait_for(lambda seen: len(_closing(seen)) == len(read) * len(GAUGES), 30)
-            asked = {one.sandbox_id for one in osb.requests() if one.sandbox_id}
-        lines = [json.loads(line) for line in otelcol.joined_file.read_text().splitlines()]
-        yield Outcome(runs, read, backends, lines, asked, poller)
-        assert not backends.violations
+        for run in runs.values():
+            assert send(otelcol, run.starts()) == 200
+        backends.wait_for(lambda seen: _each_has(seen, SAMPLE, read, 3), 30)
+        for sandbox_id in read:
+            osb.delete(sandbox_id)
+        for run in runs.values():
+            assert send(otelcol, run.stops()) == 200
+        for run in runs.values():
+            assert send(otelcol, run.rollouts()) == 200
+        backends.wait_for(lambda seen: _each_has(seen, SUMMARY, read, 1), 30)
+        backends.wait_for(lambda seen: len(closing_points(seen)) == len(read) * len(GAUGES), 30)
+        asked = {one.sandbox_id for one in osb.requests() if one.sandbox_id}
+    return Outcome(runs, read, backends, running.joined_lines(), asked, running.complaints())
 
 
 @dataclass(frozen=True)
@@ -82,7 +56,7 @@ class Outcome:
     backends: OtlpSink
     lines: list
     asked: set
-    poller: RunningPoller
+    complaints: list
 
     def of(self, name):
         """Spans of a name by sandbox id."""
@@ -95,10 +69,6 @@ class Outcome:
 def _each_has(seen, name, sandbox_ids, count):
     found = [span.attributes.get(names.NEMO_GYM_SANDBOX_ID) for span in seen.spans(name)]
     return all(found.count(id_) >= count for id_ in sandbox_ids)
-
-
-def _closing(seen):
-    return [point for point in seen.points() if point.name in GAUGES and point.value is None]
 
 
 def test_one_sandbox_is_read_for_each_successful_opensandbox_start_and_no_other(outcome):
@@ -178,4 +148,4 @@ def test_the_joined_file_holds_every_record_once(outcome):
 
 
 def test_nothing_went_wrong_on_the_way(outcome):
-    assert outcome.poller.complaints() == []
+    assert outcome.complaints == []

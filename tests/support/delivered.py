@@ -3,12 +3,27 @@
 from collections import defaultdict
 
 from sandgauge_schemas import names
+from support.otlp_proto import SeenPoint
 from support.otlp_sink import OtlpSink
+
+GAUGES = frozenset(
+    {
+        names.METRIC_GYM_SANDBOX_CPU_COUNT,
+        names.METRIC_GYM_SANDBOX_CPU_USED_PERCENTAGE,
+        names.METRIC_GYM_SANDBOX_MEMORY_TOTAL_MIB,
+        names.METRIC_GYM_SANDBOX_MEMORY_USED_MIB,
+    }
+)
 
 
 def ids_in(sink: OtlpSink, span_name: str) -> set[str]:
     """Return the sandboxes of which a span of that name came."""
     return {span.attributes[names.NEMO_GYM_SANDBOX_ID] for span in sink.spans(span_name)}
+
+
+def closing_points(sink: OtlpSink) -> list[SeenPoint]:
+    """Return the points by which the gauges' series were closed."""
+    return [point for point in sink.points() if point.name in GAUGES and point.value is None]
 
 
 def assert_one_form_of_each_span(sink: OtlpSink) -> None:

@@ -1,14 +1,11 @@
 """An OTLP/HTTP receiver for tests: it keeps what it gets, answers as it is told, and checks every request."""
 
-import asyncio
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from types import TracebackType
 from typing import Self
 
 from aiohttp import web
@@ -24,10 +21,10 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
 
 from support.conformance import metrics_violations, trace_violations
 from support.otlp_proto import SeenPoint, SeenSpan, points_of, spans_of
+from support.served_in_thread import ServedInThread
 
 _PROTOBUF = "application/x-protobuf"
 _MAX_BODY_BYTES = 64 * 2**20
-_START_TIMEOUT_S = 10.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,7 +48,7 @@ class Received:
     status: int
 
 
-class OtlpSink:
+class OtlpSink(ServedInThread):
     """Serves `/v1/traces` and `/v1/metrics` on loopback, in a thread of its own, while its context is open.
 
     Requests are kept in the order in which they came, refused ones too; `spans` and `points` show only what was
@@ -61,32 +58,14 @@ class OtlpSink:
     """
 
     def __init__(self, port: int = 0, *, checks: bool = True) -> None:
-        self._asked_port = port
+        super().__init__("otlp-sink")
+        self.port = port
+        """The port that is served, as soon as the context is open."""
         self._checks = checks
         self._changed = threading.Condition()
         self._received: list[Received] = []
         self._script: deque[Answer] = deque()
         self._violations: list[str] = []
-        self._port: Future[int] = Future()
-        self._loop = asyncio.new_event_loop()
-        self._stop = asyncio.Event()
-        self._thread = threading.Thread(target=self._run, name="otlp-sink", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        self._port.result(_START_TIMEOUT_S)
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._loop.call_soon_threadsafe(self._stop.set)
-        self._thread.join()
-
-    @property
-    def port(self) -> int:
-        """The port that is served."""
-        return self._port.result(0)
 
     @property
     def endpoint(self) -> str:
@@ -134,21 +113,16 @@ class OtlpSink:
     def _accepted(self) -> list[Received]:
         return [one for one in self.requests() if one.status < HTTPStatus.MULTIPLE_CHOICES]
 
-    def _run(self) -> None:
-        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
-            runner.run(self._serve())
-
     async def _serve(self) -> None:
         app = web.Application(client_max_size=_MAX_BODY_BYTES)
         app.router.add_post("/v1/{signal:traces|metrics}", self._post)
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
         await runner.setup()
         try:
-            await web.TCPSite(runner, "127.0.0.1", self._asked_port).start()
-            self._port.set_result(runner.addresses[0][1])
-            await self._stop.wait()
-        except OSError as error:
-            self._port.set_exception(error)
+            await web.TCPSite(runner, "127.0.0.1", self.port).start()
+            self.port = runner.addresses[0][1]
+            self._started.set()
+            await self._ended.wait()
         finally:
             await runner.cleanup()
 

@@ -4,13 +4,11 @@ Both are steered in the same way, over the deployment's control routes, so every
 that runs in an event loop of its own can use `sandgauge_demo.deployment.SimulatedOpenSandbox` directly.
 """
 
-import asyncio
 import os
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -26,6 +24,7 @@ from sandgauge_demo.deployment import (
     SeenRequest,
     SimulatedOpenSandbox,
 )
+from support.served_in_thread import ServedInThread
 
 _TIMEOUT_S = 10.0
 
@@ -119,38 +118,27 @@ class SimulatedOsb:
         return answer.json() if answer.content else None
 
 
+class _ServedOsb(ServedInThread):
+    """The deployment itself; `url` is there once it serves."""
+
+    def __init__(self, settings: DeploymentSettings) -> None:
+        super().__init__("simulated-osb")
+        self._settings = settings
+        self.url = ""
+
+    async def _serve(self) -> None:
+        async with SimulatedOpenSandbox(self._settings) as server:
+            self.url = server.url
+            self._started.set()
+            await self._ended.wait()
+
+
 @contextmanager
 def osb_in_thread(settings: DeploymentSettings | None = None) -> Iterator[SimulatedOsb]:
     """Run a deployment in a thread of this process."""
     settings = replace(settings or DeploymentSettings(), control=True)
-    loop = asyncio.new_event_loop()
-    ended = asyncio.Event()
-    urls: list[str] = []
-    started = threading.Event()
-
-    async def serve() -> None:
-        async with SimulatedOpenSandbox(settings) as server:
-            urls.append(server.url)
-            started.set()
-            await ended.wait()
-
-    def run() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(serve())
-
-    thread = threading.Thread(target=run, name="simulated-osb")
-    thread.start()
-    try:
-        if not started.wait(_TIMEOUT_S):
-            raise TimeoutError("the simulated deployment did not start")
-        osb = SimulatedOsb(urls[0], settings.api_key)
-        try:
-            yield osb
-        finally:
-            osb.close()
-    finally:
-        loop.call_soon_threadsafe(ended.set)
-        thread.join(_TIMEOUT_S)
+    with _ServedOsb(settings) as served, closing(SimulatedOsb(served.url, settings.api_key)) as osb:
+        yield osb
 
 
 class OsbProcess:
