@@ -141,13 +141,14 @@ async def test_what_is_no_opensandbox_or_in_trouble_is_told_apart(stub, answer, 
     assert said in line
 
 
-async def test_a_redirect_is_named_and_not_followed(stub):
+@pytest.mark.parametrize("status", range(301, 309))
+async def test_a_redirect_is_named_and_not_followed(stub, status):
     async def handler(_request):
-        raise web.HTTPTemporaryRedirect(f"{stub.url}/elsewhere")
+        return web.Response(status=status, headers={"Location": f"{stub.url}/elsewhere"})
 
     stub.on(LIST, handler)
     (line,) = await of(stub)
-    assert "redirects (HTTP 307), which is not followed" in line
+    assert f"redirects (HTTP {status}), which is not followed" in line
     assert stub.paths == [LIST]
 
 

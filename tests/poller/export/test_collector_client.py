@@ -124,11 +124,13 @@ def test_nothing_is_taken_from_the_environment(sink, make_client, monkeypatch, t
     assert headers_of(sink.requests()[0]).keys().isdisjoint({"authorization", "x-other", "cookie"})
 
 
-def test_a_redirect_is_an_answer_and_not_followed(sink, make_client):
+@pytest.mark.parametrize("status", range(300, 309))
+def test_a_redirect_is_an_answer_and_not_followed(sink, make_client, status):
     with OtlpSink() as elsewhere:
-        sink.script(Answer(status=307, headers={"Location": f"{elsewhere.endpoint}/v1/traces"}))
-        answer = post(make_client(sink.endpoint))
-        assert (answer.status, elsewhere.requests()) == (307, [])
+        sink.script(Answer(status=status, headers={"Location": f"{elsewhere.endpoint}/v1/traces"}))
+        answer = post(make_client(sink.endpoint, headers={"authorization": SECRET}))
+        assert (answer.status, elsewhere.requests()) == (status, [])
+    assert len(sink.requests()) == 1
 
 
 def test_headers_of_an_answer_are_found_by_small_letters(sink, make_client):

@@ -137,11 +137,14 @@ async def test_a_cancelled_read_stays_cancelled():
             await task
 
 
-async def test_no_redirect_is_followed_and_no_cookie_is_kept():
-    async with StubServer() as server:
+@pytest.mark.parametrize("status", range(300, 309))
+@pytest.mark.parametrize("elsewhere", [True, False], ids=["to another origin", "within the origin"])
+async def test_no_redirect_is_followed_and_no_cookie_is_kept(status, elsewhere):
+    async with StubServer() as server, StubServer() as canary:
 
         async def redirect(_request: web.Request) -> web.StreamResponse:
-            response = web.Response(status=302, headers={"Location": f"{server.url}/elsewhere"})
+            location = f"{(canary if elsewhere else server).url}/elsewhere"
+            response = web.Response(status=status, headers={"Location": location})
             response.set_cookie("a", "b")
             return response
 
@@ -151,7 +154,7 @@ async def test_no_redirect_is_followed_and_no_cookie_is_kept():
             answer = await bounded.get(URL(server.url), BOUNDS, asked=0.0)
             assert answer.error_type is ErrorType.REDIRECT
         await bounded.close()
-    assert server.paths == ["/", "/"]
+    assert (server.paths, canary.paths) == (["/", "/"], [])
     assert all("Cookie" not in request.headers for request in server.seen)
 
 
