@@ -26,13 +26,15 @@ from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, 
 from sandgauge_poller.tracking.progress import Progress
 from sandgauge_poller.tracking.routing import DeploymentNames, Routing
 from sandgauge_schemas.names import ErrorType, ResourceSource
-from sandgauge_schemas.records import JoinKeys, StartRecord
+from sandgauge_schemas.records import Allocation, ComponentAllocation, JoinKeys, StartRecord
+from sandgauge_schemas.resources import SandboxResourceAmounts
 from support.virtual_time import START_S
 
 EPOCH_NS = 1_795_000_000_000_000_000
 """The poller's clock at the beginning of a test."""
 
 TRACE = b"\x01" * 16
+LIMITED = Allocation(components=(ComponentAllocation(name="sandbox", limits=SandboxResourceAmounts(cpu=0.5)),))
 Outcome = ErrorType | None | Exception
 
 
@@ -50,6 +52,7 @@ class Sandbox:
     sample: Outcome = None
     sample_takes_s: float = 1.0
     allocation: Outcome = None
+    in_force: Allocation = LIMITED
     allocation_takes_s: float = 0.01
     oom_killed: bool | None = None
 
@@ -84,7 +87,10 @@ class FakeProvider:
         window, error = await self._ask("allocation", sandbox_id, asked.allocation_takes_s, asked.allocation)
         source = ResourceSource.OPENSANDBOX_INSPECT_DOCKER
         oom_killed = self[sandbox_id].oom_killed
-        return AllocationReading(window=window, source=source, error_type=error, oom_killed=oom_killed)
+        in_force = self[sandbox_id].in_force if error is None else Allocation()
+        return AllocationReading(
+            window=window, source=source, error_type=error, allocation=in_force, oom_killed=oom_killed
+        )
 
     async def read_sample(self, sandbox_id: str) -> SampleReading:
         sandbox = self[sandbox_id]
@@ -141,6 +147,7 @@ class FakeSink:
         return [entry for entry in self.entries if (entry.kind, entry.sandbox_id) == (kind, sandbox_id)]
 
     async def allocation(self, sandbox: Tracked, reading: AllocationReading) -> None:
+        recording.record_allocation(sandbox, reading)
         await self._take("allocation", sandbox, reading.error_type)
 
     async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int, *, is_final: bool) -> None:

@@ -17,6 +17,9 @@ from sandgauge_schemas.names import EndReason, SandboxState
 
 logger = logging.getLogger(__name__)
 
+PAUSED_SHARE = 0.2
+"""Part of a control plane's rate that questions about paused sandboxes may take."""
+
 SECONDS_A_READ = 1.1
 """How long one execd reading holds a slot: the daemon itself waits 1.0 s (measured 1.005 to 1.10 s)."""
 
@@ -64,11 +67,14 @@ class Over:
 
 @dataclass(slots=True)
 class Pace:
-    """Of one sandbox, while it is read: failures in a row, and when it was last asked what (monotonic seconds)."""
+    """Of one sandbox, while it is read: failures in a row, and when it was or is asked what (monotonic seconds)."""
 
     failures: int = 0
     allocation_failures: int = 0
-    last_due: float | None = None
+    next_due: float | None = None
+    """When the next reading is due, whenever it is tried; None before the first, which waits its turn."""
+    unread: int = 0
+    """Readings that were due while no poller ran, until they are counted."""
     last_status: float = float("-inf")
     last_alive_ns: int = 0
     """When the control plane was last asked and still had it, ns since the epoch."""
@@ -96,6 +102,8 @@ class ReadingContext:
     first_reads: Mapping[str, Pacer]
     loads: dict[str, Load] = field(default_factory=dict)
     """What each deployment's slots must carry."""
+    paused: dict[str, Load] = field(default_factory=dict)
+    """What each deployment's control plane is asked about paused sandboxes."""
     paces: dict[SandboxKey, Pace] = field(default_factory=dict)
     _overloaded: set[str] = field(default_factory=set)
 
@@ -126,7 +134,7 @@ class ReadingContext:
             return SandboxState.UNMATCHED
         if not self.is_read(sandbox):
             return SandboxState.NOT_READ
-        return SandboxState.PAUSED if sandbox.paused else SandboxState.ACTIVE
+        return SandboxState.PAUSED if sandbox.progress.paused else SandboxState.ACTIVE
 
     def join(self, sandbox: Tracked) -> None:
         """Count a sandbox that has answered among those that are read; say once where they are too many."""
@@ -145,8 +153,18 @@ class ReadingContext:
 
     def leave(self, sandbox: Tracked) -> None:
         """Count a sandbox that has ended no longer."""
-        load = self.loads.get(sandbox.deployment or "")
-        if load is not None:
+        for loads in (self.loads, self.paused):
+            load = loads.get(sandbox.deployment or "")
+            if load is not None:
+                load.remove(sandbox.key)
+
+    def set_paused(self, sandbox: Tracked, *, paused: bool) -> None:
+        """Remember whether a sandbox is paused, and count it among those that are."""
+        sandbox.progress.paused = paused
+        load = self.paused.setdefault(sandbox.deployment or "", Load())
+        if paused:
+            load.add(sandbox.key, self._asked(sandbox))
+        else:
             load.remove(sandbox.key)
 
     def interval(self, sandbox: Tracked) -> float:
@@ -159,6 +177,12 @@ class ReadingContext:
         if not slots or load is None:
             return 1.0
         return max(1.0, load.reads_per_second * SECONDS_A_READ / slots)
+
+    def paused_stretch(self, deployment: str) -> float:
+        """Return by how much the intervals of paused sandboxes are stretched, 1 where their share of the rate does."""
+        load = self.paused.get(deployment)
+        share = PAUSED_SHARE * self.first_reads[deployment].rate
+        return 1.0 if load is None else max(1.0, load.reads_per_second / share)
 
     def _asked(self, sandbox: Tracked) -> float:
         """Return the interval that was asked for: the run's own hint, not below the least, else the configured one."""

@@ -1,9 +1,7 @@
 """How sandboxes end, or outlive their rollout: status questions, confirmation after a stop, leaks, summaries."""
 
-import math
-
 from sandgauge_poller.reading.context import Over, ReadingContext
-from sandgauge_poller.reading.missed import taken_back
+from sandgauge_poller.reading.missed import due_until, taken_back
 from sandgauge_poller.reading.provider import ReadWindow, SandboxState, StatusReading
 from sandgauge_poller.reading.schedule import Due, Task
 from sandgauge_poller.reading.unanswered import Unanswered
@@ -69,7 +67,7 @@ class Endings:
 
     def _plan_after_status(self, sandbox: Tracked, status: StatusReading, standing: Standing) -> None:
         schedule, now = self._context.schedule, self._context.clock.monotonic()
-        if standing is Standing.ALIVE and sandbox.paused:
+        if standing is Standing.ALIVE and sandbox.progress.paused:
             # What it resumed as may be another pod, on another host.
             schedule.put(sandbox.key, Task.ALLOCATION, now)
         if standing is Standing.UNKNOWN:
@@ -83,14 +81,16 @@ class Endings:
 
     async def _keep_status(self, sandbox: Tracked, status: StatusReading, verdict: Verdict) -> None:
         progress = sandbox.progress
+        was_paused = progress.paused
         if verdict.standing is not Standing.UNKNOWN:
-            sandbox.paused = verdict.standing is Standing.PAUSED
+            self._context.set_paused(sandbox, paused=verdict.standing is Standing.PAUSED)
         if verdict.standing in _ALIVE:
             pace = self._context.pace(sandbox)
             pace.last_alive_ns, pace.over = status.window.start_ns, None
         known = status.state not in (None, SandboxState.NOT_FOUND)
         expires_at_ns = status.expires_at_ns if known else progress.expires_at_ns
-        if (progress.not_found_ns, progress.expires_at_ns) != (verdict.not_found_ns, expires_at_ns):
+        known_before = (was_paused, progress.not_found_ns, progress.expires_at_ns)
+        if known_before != (progress.paused, verdict.not_found_ns, expires_at_ns):
             progress.not_found_ns, progress.expires_at_ns = verdict.not_found_ns, expires_at_ns
             await self._context.sink.changed(sandbox)
 
@@ -212,7 +212,7 @@ class Endings:
             progress.stop_overruled = is_stopped
             progress.end = progress.ended_seen_ns = progress.not_found_ns = None
             progress.confirmed = progress.summarised = False
-            sandbox.paused = status.state is SandboxState.PAUSED
+            context.set_paused(sandbox, paused=status.state is SandboxState.PAUSED)
             context.pace(sandbox).over = None
             context.schedule.drop(sandbox.key, Task.SUMMARY)
             await context.sink.changed(sandbox)
@@ -252,12 +252,12 @@ class Endings:
         missed = progress.missed - taken_back(
             progress.failed_in_a_row_ns, progress.last_reading_ns, doomed_ns, interval, resumed_ns=pace.resumed_ns
         )
-        if pace.failures > 0 and pace.last_due is not None:
+        if pace.failures > 0 and pace.next_due is not None:
             doomed = context.clock.monotonic() - (context.clock.now_ns() - doomed_ns) / 1e9
-            missed += max(0, math.floor((doomed - pace.last_due) / interval))
-        progress.missed = max(0, missed)
+            missed += due_until(pace.next_due, doomed, interval)
+        progress.missed = max(0, missed) + pace.unread
         progress.failed_in_a_row_ns = []
-        pace.failures, pace.last_due = 0, None
+        pace.failures, pace.next_due, pace.unread = 0, None, 0
 
     def _last_reading_s(self, sandbox: Tracked) -> float:
         pace = self._context.paces.get(sandbox.key)

@@ -4,9 +4,14 @@ import math
 from collections.abc import Iterable
 
 
-def skipped(last_due: float | None, due: float, interval: float) -> int:
-    """Return how many readings were due between two that were tried (seconds of one clock); None: there was none."""
-    return 0 if last_due is None else max(0, round((due - last_due) / interval) - 1)
+def skipped(next_due: float | None, due: float, interval: float) -> int:
+    """Return how many readings were due before one that is tried (seconds of one clock); `next_due` is the first."""
+    return 0 if next_due is None else max(0, round((due - next_due) / interval))
+
+
+def due_until(next_due: float, end: float, interval: float) -> int:
+    """Return how many readings were due from `next_due` to the end (seconds of one clock)."""
+    return max(0, math.floor((end - next_due) / interval) + 1)
 
 
 def taken_back(

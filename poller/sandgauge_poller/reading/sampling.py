@@ -7,15 +7,17 @@ from sandgauge_poller.ingest.final_reading import FinalReading
 from sandgauge_poller.reading.context import Pace, ReadingContext
 from sandgauge_poller.reading.endings import Endings
 from sandgauge_poller.reading.missed import skipped
-from sandgauge_poller.reading.provider import SampleReading
+from sandgauge_poller.reading.provider import AllocationReading, SampleReading
 from sandgauge_poller.reading.schedule import Due, Task, back_off, next_on_phase, phase
 from sandgauge_poller.tracking import sender_clock
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import End
-from sandgauge_schemas.names import ErrorType, ReadKind, ResourceSource, SandboxState
+from sandgauge_schemas.names import DesignatorKind, ErrorType, ReadKind, ResourceSource, SandboxState
 
 _ALLOCATION_RETRY_S = 2.0
 """First wait after an allocation that could not be read."""
+
+_SOURCE = ResourceSource.OPENSANDBOX_EXECD
 
 _ANSWERED = frozenset({None, ErrorType.NO_SUPPORTED_QUANTITY})
 """Outcomes after which the next allocation reading waits for its refresh: the control plane has said what it can."""
@@ -33,23 +35,27 @@ class Sampling:
         context = self._context
         settings = context.settings
         now = context.clock.monotonic()
-        context.pace(sandbox).final = None
+        pace = context.pace(sandbox)
+        pace.final = pace.next_due = None
         at = context.first_reads[sandbox.deployment or ""].claim(now)
         jitter = random.random() * settings.collection_jitter  # noqa: S311  # spreads load, guards no secret
         context.schedule.put(sandbox.key, Task.ALLOCATION, at)
         context.schedule.put(sandbox.key, Task.SAMPLE, at + settings.initial_delay + jitter)
 
     def remember(self, sandbox: Tracked) -> None:
-        """Take the last reading before a restart as the one before the next: what was due in between was missed."""
+        """Count what was due between the last reading before a restart and now: it was missed."""
         context, progress = self._context, sandbox.progress
         last_ns = max(progress.last_reading_ns or 0, *progress.failed_in_a_row_ns[-1:], 0)
         if last_ns:
-            ago_s = (context.clock.now_ns() - last_ns) / 1e9
-            context.pace(sandbox).last_due = context.clock.monotonic() - ago_s
+            interval, ago_s = context.interval(sandbox), (context.clock.now_ns() - last_ns) / 1e9
+            context.pace(sandbox).unread = skipped(interval, ago_s, interval)
 
     async def read_allocation(self, sandbox: Tracked, due: Due) -> None:
         """Read what is in force, record it if it changed, and plan the next look."""
         del due  # an allocation is refreshed relative to its answer, not on a grid
+        await self._look(sandbox)
+
+    async def _look(self, sandbox: Tracked) -> AllocationReading:
         context, pace = self._context, self._context.pace(sandbox)
         reading = await context.provider(sandbox).read_allocation(sandbox.key.sandbox_id)
         context.metrics.read(sandbox.deployment or "", ReadKind.ALLOCATION, reading.error_type, reading.window)
@@ -58,7 +64,7 @@ class Sampling:
         if not sandbox.progress.summarised and not (has_ended and reading.error_type is not None):
             await context.sink.allocation(sandbox, reading)
         if context.state(sandbox) is SandboxState.ENDING:
-            return  # there is nothing to refresh
+            return reading  # there is nothing to refresh
         now = context.clock.monotonic()
         if reading.error_type in _ANSWERED:
             # Counted only now: ids that somebody made up must not stretch the interval of the sandboxes there are.
@@ -75,6 +81,7 @@ class Sampling:
             context.schedule.put(sandbox.key, Task.ALLOCATION, now + wait)
             if reading.error_type is ErrorType.NOT_FOUND:
                 self._endings.ask_status(sandbox)
+        return reading
 
     async def read_sample(self, sandbox: Tracked, due: Due) -> None:
         """Read the sandbox's daemon once, record what came of it, and plan the next reading on its own phase.
@@ -84,7 +91,7 @@ class Sampling:
         """
         context, pace = self._context, self._context.pace(sandbox)
         context.metrics.lateness(sandbox.deployment or "", max(0.0, context.clock.monotonic() - due.at))
-        asked = pace.final
+        asked, is_first = pace.final, pace.next_due is None
         pace.is_reading = True
         try:
             reading = await self._read(sandbox)
@@ -102,21 +109,38 @@ class Sampling:
             pace.failures = 0
             self._discovered(sandbox, reading)
         else:
-            pace.failures += 1
-            if pace.final is None and reading.error_type is not ErrorType.PAUSED:
-                self._endings.ask_status(sandbox)
-        self._plan_next(sandbox, due, pace)
+            self._failed(sandbox, reading, pace)
+        self._plan_next(sandbox, due, pace, is_first=is_first)
+
+    def _failed(self, sandbox: Tracked, reading: SampleReading, pace: Pace) -> None:
+        """Ask what may be the reason of a failure."""
+        if reading.error_type is ErrorType.PAUSED:
+            pace.failures = 1  # it is asked on at its interval, and once it is resumed it has not failed so often
+            return
+        pace.failures += 1
+        if pace.final is not None:
+            return
+        self._endings.ask_status(sandbox)
+        if _is_pod(sandbox) and not pace.allocation_failures:
+            # Whether it is still there only the look at its allocation says: its address goes to another in the end.
+            self._context.schedule.put(sandbox.key, Task.ALLOCATION, self._context.clock.monotonic())
 
     async def _read(self, sandbox: Tracked) -> SampleReading | None:
         """Return a reading, or None for a sandbox that turns out to have ended."""
-        if sandbox.paused:
+        if sandbox.progress.paused:
             # A paused sandbox accepts the connection and never answers: the control plane is asked instead.
             _, window = await self._endings.read_status(sandbox)
             if sandbox.progress.end is not None:
                 return None
-            if sandbox.paused:
-                source = ResourceSource.OPENSANDBOX_EXECD
-                return SampleReading(window=window, source=source, error_type=ErrorType.PAUSED)
+            if sandbox.progress.paused:
+                return SampleReading(window=window, source=_SOURCE, error_type=ErrorType.PAUSED)
+        if _is_without_container(sandbox):
+            # The proxy still forwards to where it was, which may be another sandbox by now.
+            look = await self._look(sandbox)
+            if sandbox.progress.end is not None:
+                return None
+            if look.error_type is ErrorType.NOT_FOUND or _is_without_container(sandbox):
+                return SampleReading(window=look.window, source=_SOURCE, error_type=look.error_type)
         return await self._context.provider(sandbox).read_sample(sandbox.key.sandbox_id)
 
     async def _record(self, sandbox: Tracked, due: Due, reading: SampleReading | None, *, is_final: bool) -> bool:
@@ -128,9 +152,11 @@ class Sampling:
         context.metrics.read(sandbox.deployment or "", ReadKind.SAMPLE, reading.error_type, reading.window)
         if end is not None:
             return await self._record_last(sandbox, end, reading, is_final=is_final)
-        missed = skipped(pace.last_due, due.at, context.interval(sandbox)) + (reading.error_type is not None)
+        interval, next_due = context.interval(sandbox), pace.next_due
+        missed = pace.unread + skipped(next_due, due.at, interval) + (reading.error_type is not None)
+        pace.unread = 0
         # After the reading before deletion none is due.
-        pace.last_due = None if is_final else due.at
+        pace.next_due = None if is_final or next_due is None else due.at + interval
         await context.sink.sample(sandbox, reading, missed, is_final=is_final)
         return True
 
@@ -149,16 +175,33 @@ class Sampling:
         if started_ns is not None and started_ns <= reading.window.end_ns:
             self._context.metrics.discovery_lag(sandbox.deployment or "", (reading.window.end_ns - started_ns) / 1e9)
 
-    def _plan_next(self, sandbox: Tracked, due: Due, pace: Pace) -> None:
+    def _plan_next(self, sandbox: Tracked, due: Due, pace: Pace, *, is_first: bool) -> None:
         context, failures, own_phase = self._context, pace.failures, phase(sandbox.key.sandbox_id)
         now, interval = context.clock.monotonic(), context.interval(sandbox)
         if pace.final is not None:
             if not pace.final.done():  # asked for too late for this reading
                 context.schedule.put(sandbox.key, Task.SAMPLE, now)
             return
+        if is_first:
+            # It came when it could, off its phase: until it was through nothing else was due.
+            pace.next_due = next_on_phase(max(due.at, now - interval / 2), interval, own_phase)
         intervals = math.floor(back_off(interval, failures - 1) / interval) if failures > 0 else 1
+        if sandbox.progress.paused:
+            intervals = math.ceil(context.paused_stretch(sandbox.deployment or ""))
         at = next_on_phase(due.at + (intervals - 1) * interval, interval, own_phase)
         if at < now:
             # Overdue by more than a whole interval: the ticks in between are missed, never made up for.
             at = next_on_phase(now - interval / 2, interval, own_phase)
         context.schedule.put(sandbox.key, Task.SAMPLE, at)
+
+
+def _is_pod(sandbox: Tracked) -> bool:
+    recorded = sandbox.progress.recorded_allocation
+    designator = recorded.designator if recorded is not None else None
+    return designator is not None and designator.kind == DesignatorKind.KUBERNETES
+
+
+def _is_without_container(sandbox: Tracked) -> bool:
+    """Tell whether the last word was that nothing runs under the sandbox's record."""
+    status = sandbox.progress.allocation_status
+    return status is not None and status.error_type is ErrorType.NOT_FOUND

@@ -46,7 +46,6 @@ class Tracked:
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     progress: Progress = field(default_factory=Progress)
     rollout: RolloutEvent | None = None
-    paused: bool = False
 
     @property
     def keys(self) -> JoinKeys:

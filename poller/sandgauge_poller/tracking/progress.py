@@ -91,6 +91,8 @@ class Progress:
     expires_at_ns: int | None = None
     not_found_ns: int | None = None
     """When the control plane first said 'not found' in an unbroken row."""
+    paused: bool = False
+    """The control plane last said so: it is asked before each reading, for its daemon would never answer."""
     end: End | None = None
     ended_seen_ns: int | None = None
     """When the poller learnt of the end."""

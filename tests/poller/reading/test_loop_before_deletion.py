@@ -288,7 +288,7 @@ async def test_a_paused_sandbox_is_not_read_and_its_state_is_asked_for_as_before
         w.provider["s-1"].state = PAUSED
         w.start()
         await w.until(25)
-        assert w.tracked().paused
+        assert w.tracked().progress.paused
         assert await w.loop.final_reading("s-1") is NOT_READ
         asked = len(w.provider.times("status"))
         await w.until(60)

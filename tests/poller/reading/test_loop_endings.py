@@ -451,7 +451,7 @@ async def test_a_paused_sandbox_is_not_read_and_says_so():
         w.provider["s-1"].state, w.provider["s-1"].sample = PAUSED, ErrorType.TIMEOUT
         await w.until(60)
         read = len(w.provider.times("sample"))
-        assert w.tracked().paused
+        assert w.tracked().progress.paused
         await w.until(500)
         assert len(w.provider.times("sample")) == read
         errors = [entry.detail[0] for entry in w.sink.of("sample") if entry.at > 60]
@@ -464,7 +464,7 @@ async def test_a_paused_sandbox_is_not_read_and_says_so():
         w.provider["s-1"].state, w.provider["s-1"].sample = RUNNING, None
         allocations = len(w.provider.times("allocation"))
         await w.until(600)
-        assert not w.tracked().paused
+        assert not w.tracked().progress.paused
         good = [entry.at for entry in w.sink.of("sample") if entry.at > 500 and entry.detail[0] is None]
         assert good[0] < 562
         assert len(good) >= 4

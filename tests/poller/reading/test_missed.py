@@ -1,15 +1,20 @@
 import pytest
 
-from sandgauge_poller.reading.missed import skipped, taken_back
+from sandgauge_poller.reading.missed import due_until, skipped, taken_back
 
 S = 1_000_000_000
 
 
 @pytest.mark.parametrize(
-    ("last_due", "due", "expected"), [(None, 50, 0), (40, 50, 0), (45, 50, 0), (36, 50, 0), (30, 50, 1), (0, 60, 5)]
+    ("next_due", "due", "expected"), [(None, 50, 0), (50, 50, 0), (55, 50, 0), (46, 50, 0), (40, 50, 1), (10, 60, 5)]
 )
-def test_readings_between_two_that_were_tried_are_skipped(last_due, due, expected):
-    assert skipped(last_due, due, 10) == expected
+def test_readings_that_were_due_before_one_that_is_tried_are_skipped(next_due, due, expected):
+    assert skipped(next_due, due, 10) == expected
+
+
+@pytest.mark.parametrize(("next_due", "expected"), [(50, 0), (49, 1), (40, 1), (39, 2), (30, 2)])
+def test_readings_that_were_due_until_the_end_count_from_the_first_of_them(next_due, expected):
+    assert due_until(next_due, 49, 10) == expected
 
 
 @pytest.mark.parametrize(
