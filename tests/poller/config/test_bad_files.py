@@ -103,6 +103,17 @@ def test_tls_files_hold_what_they_should(tmp_path: Path) -> None:
     assert errors_of(tmp_path, deployment) == [(5, "deployments[0].tls.ca_file")]
 
 
+@pytest.mark.parametrize(
+    "endpoint",
+    [
+        *("http://c:4318/v1/traces", "http://c:4318/v1/traces/", "http://c:4318/v1/metrics", "http://c/base/v1/traces"),
+        *("c:4317", "c:4318", "c", "localhost", "grpc://c:4317", "http//c:4318", "http://c:4318?key=x"),
+    ],
+)
+def test_an_export_endpoint_that_is_no_base_url_is_a_fault_of_its_key(tmp_path: Path, endpoint: str) -> None:
+    assert errors_of(tmp_path, f"export:\n  endpoint: '{endpoint}'\n") == [(2, "export.endpoint")]
+
+
 @pytest.mark.parametrize("scalar", ['"\\uD800"', "[a]", "{a: b}", "", '"a\\0b"', '"\\U0010FFFF"'])
 def test_odd_values_are_faults_of_their_key(tmp_path: Path, scalar: str) -> None:
     assert errors_of(tmp_path, f"logs:\n  level: {scalar}\n") == [(2, "logs.level")]

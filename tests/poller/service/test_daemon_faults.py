@@ -11,6 +11,7 @@ import pytest
 
 from sandgauge_schemas import names
 from support.feed import feed, start_span
+from support.fuzz_run import peak_memory
 from support.hostile_daemons import HostileDaemons, response, says, says_for_ever, says_nothing
 from support.otlp_sink import OtlpSink
 from support.running_poller import RunningPoller
@@ -31,6 +32,8 @@ BLOCK = b"1" * 2**16
 WAYS = {"direct": False, "proxied": True}
 HEALTHY = ("healthy-0", "healthy-1", "healthy-2")
 LEAST_READINGS = 2
+MEMORY = 32 * 2**20
+"""What all these readings take together at most, some of which are offered a gigabyte."""
 
 
 def metrics(**changes):
@@ -144,11 +147,13 @@ def seen(tmp_path_factory):
         expected = {f"{case}.{way}" for case in cases for way in WAYS}
         readings = SandboxRecords(sink).of
         with poller:
+            before = peak_memory(poller.pid)
             for deployment in deployments:
                 scope = {names.NEMO_GYM_SANDBOX_SCOPE: deployment["endpoint"]}
                 ids = [f"{case}.{deployment['name']}" for case in cases]
                 feed(poller.endpoint, *(start_span(sandbox_id, attributes=scope) for sandbox_id in ids))
             sink.wait_for(lambda _: all(len(readings(id_)) >= LEAST_READINGS for id_ in expected), 60)
+            assert peak_memory(poller.pid) - before < MEMORY
         assert poller.complaints() == []
         assert sink.violations == []
         yield sink, readings
