@@ -7,6 +7,7 @@ import sqlite3
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from sandgauge_poller.export.messages import TELEMETRY_SCOPE
 from sandgauge_poller.export.recorder import Recorder
 from sandgauge_poller.export.recording import PointSettings
 from sandgauge_poller.ingest.server import IngestServer, IngestSettings
+from sandgauge_poller.logs import say_repeats
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock
 from sandgauge_poller.reading.context import ReadingContext, ReadingSettings
 from sandgauge_poller.reading.loop import ReadingLoop
@@ -40,6 +42,7 @@ from sandgauge_schemas.version import __version__
 logger = logging.getLogger(__name__)
 
 _MAINTENANCE_S = 600.0
+_SAY_REPEATS_S = 5.0
 _MEMORY_NS = 24 * 3600 * 10**9
 _MEMORY_ROWS = 1_000_000
 """Repeats and ends are remembered for a day, or so many spans."""
@@ -64,7 +67,7 @@ class Poller:
         async with AsyncExitStack() as stack:
             database = Database(self._config.state.directory)
             stack.callback(_close, database)
-            self._readiness.store = True
+            self._readiness.store_trouble = lambda: database.trouble
             page = MetricsPage()
             provider = make_meter_provider(_sender(self._config.export), other_readers=[page.reader])
             stack.push_async_callback(asyncio.to_thread, provider.shutdown, timeout_millis=_LAST_METRICS_S * 1000)
@@ -81,7 +84,8 @@ class Poller:
             reading = ReadingLoop(context, active)
             stack.push_async_callback(reading.stop)
             restored = await tracker.restore()
-            background = [asyncio.create_task(reading.run()), asyncio.create_task(self._maintain(tracker, context))]
+            parts = (reading.run(), self._maintain(tracker, context), self._say_repeats(), _fail_with(database.damage))
+            background = [asyncio.create_task(part) for part in parts]
             stack.push_async_callback(_cancel, background)
             self._readiness.providers = providers
             status = StatusServer(self._config.status, self._readiness, page)
@@ -176,6 +180,12 @@ class Poller:
             first_reads={d.name: Pacer(d.max_requests_per_second) for d in self._config.deployments},
         )
 
+    async def _say_repeats(self) -> None:
+        """Say of faults that have ended how often they came."""
+        while True:
+            await self._clock.sleep(_SAY_REPEATS_S)
+            say_repeats()
+
     async def _maintain(self, tracker: Tracker, context: ReadingContext) -> None:
         """Forget, now and then, what is past its memory."""
         while True:
@@ -238,6 +248,11 @@ def _raise_open_file_limit() -> None:
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         logger.info("open files: limit raised from %d to %d", soft, hard)
+
+
+async def _fail_with(fault: Future[None]) -> None:
+    """Wait for a fault that the poller cannot live on with, and raise it."""
+    await asyncio.wrap_future(fault)
 
 
 async def _until(stop: asyncio.Event, background: Sequence[asyncio.Task[None]]) -> None:

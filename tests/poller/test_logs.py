@@ -7,7 +7,14 @@ import threading
 
 import pytest
 
-from sandgauge_poller.logs import REPEAT_PERIOD_S, RepeatsCounted, set_up_logs
+from sandgauge_poller.logs import (
+    REPEAT_PERIOD_S,
+    CountingHandler,
+    RepeatsCounted,
+    same_fault,
+    say_repeats,
+    set_up_logs,
+)
 
 
 class Terminal(io.StringIO):
@@ -36,8 +43,7 @@ def time_passes():
 @pytest.fixture
 def logger(time_passes):
     stream = io.StringIO()
-    handler = logging.StreamHandler(stream)
-    handler.addFilter(RepeatsCounted(lambda: time_passes.now))
+    handler = CountingHandler(stream, RepeatsCounted(lambda: time_passes.now))
     made = logging.getLogger("part-with-a-handler-of-its-own")
     made.addHandler(handler)
     made.propagate = False
@@ -104,6 +110,56 @@ def test_a_fault_that_comes_seldom_is_said_as_it_is(logger, time_passes):
     assert logger.said() == ["odd"] * 3
 
 
+def test_the_last_count_of_a_fault_that_has_ended_is_said_too(logger, time_passes):
+    handler = logger.handlers[0]
+    for _ in range(4):
+        logger.error("a request failed", exc_info=raised(ValueError()))
+    logger.warning("odd")
+    said = len(logger.said())
+    handler.say_repeats()
+    assert len(logger.said()) == said, "its minute is not over"
+    time_passes.now += REPEAT_PERIOD_S
+    handler.say_repeats()
+    assert logger.said()[said:] == ["a request failed (3 times since this was last said)"]
+    handler.say_repeats()
+    assert len(logger.said()) == said + 1
+    logger.error("a request failed", exc_info=raised(ValueError()))
+    assert len(logger.said()) == said + 1, "it was said less than a minute ago"
+    time_passes.now += REPEAT_PERIOD_S
+    handler.say_repeats()
+    assert logger.said()[said + 1 :] == ["a request failed (1 times since this was last said)"]
+
+
+def test_the_end_of_the_process_waits_for_no_minute(logger):
+    for _ in range(3):
+        logger.warning("busy")
+    logger.handlers[0].close()
+    assert logger.said() == ["busy", "busy (2 times since this was last said)"]
+
+
+def test_a_count_keeps_its_level_and_its_logger():
+    out = io.StringIO()
+    set_up_logs("info", "json", out)
+    for _ in range(3):
+        logging.getLogger("part").error("it failed")
+    (handler,) = logging.getLogger().handlers
+    handler.say_repeats(0.0)
+    fields = json.loads(out.getvalue().splitlines()[-1])
+    assert (fields["level"], fields["logger"]) == ("error", "part")
+    assert fields["message"] == "it failed (2 times since this was last said)"
+    say_repeats()
+    assert len(out.getvalue().splitlines()) == 2
+
+
+def test_records_of_one_fault_are_counted_together_whatever_their_example(logger, time_passes):
+    for host in "xyz":
+        logger.warning("not allowed (host %s)", host, extra=same_fault("not allowed"))
+    assert logger.said() == ["not allowed (host x)"]
+    time_passes.now += REPEAT_PERIOD_S
+    logger.handlers[0].say_repeats()
+    assert logger.said()[1:] == ["not allowed (host z) (2 times since this was last said)"]
+
+
 def test_other_texts_levels_and_errors_are_other_faults(logger):
     for error in (ValueError, KeyError):
         for _ in range(2):
@@ -126,9 +182,18 @@ def test_the_memory_of_faults_is_bounded(logger):
     for number in range(5000):
         logger.warning("fault %d", number)
     (counted,) = logger.handlers[0].filters
-    assert len(counted._said) == 1024
+    assert len(counted._faults) == 1024
     logger.warning("fault 4999")
     assert len(logger.said()) == 5000
+
+
+def test_the_count_of_a_fault_that_is_forgotten_is_still_said(logger):
+    for _ in range(3):
+        logger.warning("busy")
+    for number in range(1024):
+        logger.warning("fault %d", number)
+    logger.handlers[0].say_repeats()
+    assert logger.said()[-1] == "busy (2 times since this was last said)"
 
 
 def test_threads_lose_no_count(logger, time_passes):

@@ -7,9 +7,8 @@ from tenacity import RetryCallState, Retrying, wait_exponential, wait_random
 from tenacity.wait import wait_base
 
 from sandgauge_poller.export.answer import Outcome, Verdict
+from sandgauge_poller.logs import same_fault
 from sandgauge_schemas.names import Signal
-
-LOG_INTERVAL_S = 60.0
 
 _BACK_OFF_BASE = 1.5
 _WORDS = {
@@ -37,8 +36,6 @@ class Lane:
         self._retrying = Retrying(wait=_AsAsked(back_off + wait_random(0, initial_interval_s / 2)))
         self._monotonic = monotonic
         self._state = self._first_attempt()
-        self._unlogged = 0
-        self._log_due_s = float("-inf")
 
     def note(self, outcome: Outcome) -> None:
         """Take the outcome of an attempt: postpone the next one, or let it come at once."""
@@ -55,18 +52,13 @@ class Lane:
         return RetryCallState(self._retrying, fn=None, args=(), kwargs={})
 
     def _log(self, outcome: Outcome) -> None:
-        """Log the latest fault at most once a minute, with how many there were."""
+        """Log what went wrong, if anything did."""
         if not outcome.detail and not outcome.rejected:
-            return
-        self._unlogged += 1
-        if self._monotonic() < self._log_due_s:
             return
         refused = f"{outcome.rejected} refused" if outcome.rejected else ""
         detail = "; ".join(part for part in (refused, outcome.detail) if part)
-        message = "export of %s: %s: %s (%d since the last line)"
-        _logger.warning(message, self.signal.value, _WORDS[outcome.verdict], detail, self._unlogged)
-        self._unlogged = 0
-        self._log_due_s = self._monotonic() + LOG_INTERVAL_S
+        what = f"export of {self.signal.value}: {_WORDS[outcome.verdict]}"
+        _logger.warning("%s: %s", what, detail, extra=same_fault(what))
 
 
 class _AsAsked(wait_base):

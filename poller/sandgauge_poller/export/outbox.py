@@ -128,6 +128,13 @@ def enforce(connection: sqlite3.Connection, max_bytes: int) -> dict[tuple[Signal
     return dropped
 
 
+def count_lost(connection: sqlite3.Connection, lost: Mapping[Signal, int]) -> None:
+    """Count spans or points that could not be stored when they were made: produced, and dropped at once."""
+    for signal, items in lost.items():
+        for outcome in (ExportOutcome.PRODUCED, ExportOutcome.DROPPED):
+            _count(connection, signal, outcome, items)
+
+
 def accounts(connection: sqlite3.Connection) -> dict[Signal, Account]:
     """Return the account of each signal, read from its one row."""
     query = "SELECT signal, produced, delivered, rejected, dropped, pending, pending_bytes FROM outbox_account"

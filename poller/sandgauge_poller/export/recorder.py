@@ -1,6 +1,8 @@
 """Readings in, records out: each with the progress it changes in one transaction, so that a restart knows both."""
 
+import logging
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
@@ -10,15 +12,17 @@ from sandgauge_poller.export.recording import PointSettings
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.provider import AllocationReading, SampleReading, Usage
 from sandgauge_poller.reading.scope import HostTotals, Observation, decide_scopes, memory_limit_mib
-from sandgauge_poller.reading.trouble_log import TroubleLog
 from sandgauge_poller.self_metrics import SelfMetrics
 from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.progress import dump_progress, load_progress
-from sandgauge_schemas.names import DesignatorKind, LeftOutReason
+from sandgauge_poller.tracking.store_file import StateError
+from sandgauge_schemas.names import DesignatorKind, LeftOutReason, Signal
 from sandgauge_schemas.placement import Identity
 from sandgauge_schemas.records import Allocation
+
+logger = logging.getLogger(__name__)
 
 
 class Recorder:
@@ -41,7 +45,8 @@ class Recorder:
         self._metrics = metrics
         self._wake = wake
         self._host_totals = HostTotals()
-        self._trouble_log = TroubleLog(clock.monotonic)
+        self._lost: Counter[Signal] = Counter()
+        """Spans and points that the disk could not take, and that are not yet in the account."""
 
     async def allocation(self, sandbox: Tracked, reading: AllocationReading) -> None:
         """Record an allocation if it changed."""
@@ -69,7 +74,12 @@ class Recorder:
             self._metrics.points_left_out(LeftOutReason.ORDER, points.left_out)
         if points.restamped:
             self._metrics.points_restamped(sandbox.key.owner, points.restamped)
-        await self._commit(sandbox, items)
+        try:
+            await self._commit(sandbox, items)
+        except StateError:
+            for item in items:
+                self._lost[item.signal] += item.items
+            raise
 
     async def ended(self, sandbox: Tracked) -> None:
         """Close the sandbox's series and keep its end."""
@@ -133,10 +143,22 @@ class Recorder:
         return sum(outbox.enforce(connection, self._max_outbox_bytes).values())
 
     async def _write(self, write: Callable[[sqlite3.Connection], int]) -> None:
-        # A record can wait a moment for others to share its commit: it is sent in batches anyway.
-        dropped = await self._database.write(write, patient=True)
+        lost, self._lost = self._lost, Counter()
+
+        def write_both(connection: sqlite3.Connection) -> int:
+            outbox.count_lost(connection, lost)
+            return write(connection)
+
+        try:
+            # A record can wait a moment for others to share its commit: it is sent in batches anyway.
+            dropped = await self._database.write(write_both, patient=True)
+        except BaseException:
+            self._lost += lost
+            raise
+        if lost:
+            logger.warning("%d spans and points of readings are lost: they could not be stored when made", lost.total())
         if dropped:
-            self._trouble_log.say("the outbox is full, records are dropped: is the Collector at export.endpoint up?")
+            logger.warning("the outbox is full, records are dropped: is the Collector at export.endpoint up?")
         self._wake()
 
 

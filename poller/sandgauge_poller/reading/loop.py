@@ -9,7 +9,7 @@ from sandgauge_poller.reading.before_deletion import BeforeDeletion
 from sandgauge_poller.reading.context import ReadingContext
 from sandgauge_poller.reading.endings import Endings
 from sandgauge_poller.reading.sampling import Sampling
-from sandgauge_poller.reading.schedule import Due, Task
+from sandgauge_poller.reading.schedule import Due, Task, next_on_phase, phase
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
 from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import ConflictKind, EndReason
@@ -166,13 +166,21 @@ class ReadingLoop:
         try:
             await self._handlers[due.task](sandbox, due)
         except StateError:  # of which the store itself tells the log, once a minute
-            self._again_after_fault(due)
+            if due.task is Task.SAMPLE:
+                self._read_on(sandbox, due)
+            else:
+                self._again_after_fault(due)
         except Exception:
             logger.exception("%s of a sandbox failed; it is tried again in %g s", due.task.value, _AFTER_FAULT_S)
             self._again_after_fault(due)
         finally:
             self._running.pop((sandbox.key, due.task), None)
             self._wake.set()
+
+    def _read_on(self, sandbox: Tracked, due: Due) -> None:
+        """Plan the next reading as ever: the disk, which could not take this one, may have room by then."""
+        at = next_on_phase(due.at, self._context.interval(sandbox), phase(sandbox.key.sandbox_id))
+        self._context.schedule.put(due.key, due.task, max(at, self._context.clock.monotonic()))
 
     def _again_after_fault(self, due: Due) -> None:
         self._context.schedule.put(due.key, due.task, self._context.clock.monotonic() + _AFTER_FAULT_S)

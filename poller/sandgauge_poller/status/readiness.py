@@ -9,24 +9,29 @@ from sandgauge_poller.reading.provider import Provider
 
 @dataclass(slots=True, kw_only=True)
 class Readiness:
-    """Set by the service as its parts come up; `monotonic` gives seconds."""
+    """Set by the service as its parts come up; `monotonic` gives seconds.
+
+    `store_trouble` says why the store keeps nothing at present, None while it does.
+    """
 
     monotonic: Callable[[], float]
-    store: bool = False
+    store_trouble: Callable[[], str | None] = lambda: "not open yet"
     ingest: bool = False
     providers: Mapping[str, Provider] = field(default_factory=dict)
 
     @property
     def is_ready(self) -> bool:
         """Whether spans are taken in and kept. A control plane that is away makes no span unwelcome."""
-        return self.store and self.ingest
+        return self.store_trouble() is None and self.ingest
 
     def report(self) -> dict[str, Any]:
         """Return the answer's fields: a control plane is `ok`, an error type or `not_asked`; ages are in seconds."""
         control_planes = {name: self._control_plane(provider) for name, provider in self.providers.items()}
+        trouble = self.store_trouble()
         return {
-            "ready": self.is_ready,
-            "store": self.store,
+            "ready": trouble is None and self.ingest,
+            "store": trouble is None,
+            **({"store_trouble": trouble} if trouble is not None else {}),
             "ingest": self.ingest,
             "control_planes": control_planes,
         }

@@ -1,7 +1,8 @@
 """The one SQLite file of a poller: one writer thread with group commit, one reader.
 
 WAL with synchronous=NORMAL: what is committed survives the death of the process, kill -9 included. A power cut may
-take the last moments with it, and leaves the file whole.
+take the last moments with it, and leaves the file whole. A disk that cannot take a write is tried again; a file that
+turns out to be damaged is the end of this database, and is set aside when it closes.
 """
 
 import asyncio
@@ -10,14 +11,24 @@ import os
 import queue
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sandgauge_poller.tracking.store_file import StateError, as_state_error, connect, is_unusable, lock, open_store
+from sandgauge_poller.tracking.store_file import (
+    LOST_WITH_THE_STORE,
+    DamagedError,
+    StateError,
+    as_state_error,
+    connect,
+    is_unusable,
+    lock,
+    open_store,
+    set_aside,
+    try_to_write,
+)
 
 logger = logging.getLogger(__name__)
 
@@ -30,7 +41,8 @@ PATIENCE_S = 0.005
 
 _MAX_GROUP = 1000
 """Most functions in one transaction: a bound on how long the first of them waits for its commit."""
-_LOG_INTERVAL_S = 60.0
+_TRY_AGAIN_S = 1.0
+"""How often a disk that could not take a write is tried where nobody else writes."""
 
 _Job = tuple[Callable[[sqlite3.Connection], Any], Future[Any]]
 
@@ -61,8 +73,10 @@ class Database:
         self._hurry = threading.Event()
         self._submit_lock = threading.Lock()
         self._closed = False
-        self._log_due_s = float("-inf")
-        self._unlogged = 0
+        self._failure: StateError | None = None
+        self.damage: Future[None] = Future()
+        """Fails with a DamagedError once the file turns out to be damaged; nothing can be stored from then on."""
+        self.damage.set_running_or_notify_cancel()  # whoever stops to wait for it does not cancel it
         self._thread = threading.Thread(target=self._run, name="sandgauge-writer", daemon=True)
         self._thread.start()
 
@@ -90,21 +104,33 @@ class Database:
         """Return the function's result once its transaction is committed; see `submit`."""
         return await asyncio.wrap_future(self.submit(function, patient=patient))
 
+    @property
+    def trouble(self) -> str | None:
+        """Why the last commit failed; None after a good one. An idle database tries by itself now and then."""
+        failure = self._failure
+        return None if failure is None else str(failure)
+
     def read(self, function: Callable[[sqlite3.Connection], T]) -> T:
         """Run the function on one snapshot of what is committed; from any thread, one at a time.
 
         Raises:
-            StateError: the database is closed.
+            StateError: the database is closed, or its file is damaged.
 
         """
         with self._reader_lock:
             if self._closed:
                 raise StateError(f"{self.path}: closed; nothing can be read any more")
-            self._reader.execute("BEGIN")
             try:
+                self._reader.execute("BEGIN")
                 return function(self._reader)
+            except sqlite3.Error as error:
+                failure = as_state_error(error, self.path)
+                if not isinstance(failure, DamagedError):
+                    raise
+                self._end_for(failure)
+                raise failure from error
             finally:
-                self._reader.execute("ROLLBACK")
+                _roll_back(self._reader)
 
     def close(self, timeout_s: float) -> bool:
         """Commit what was submitted and close the file; return whether that was done in time.
@@ -126,14 +152,29 @@ class Database:
             group, last = self._next_group()
             if group:
                 self._commit(group)
-        with self._reader_lock:
+        with self._reader_lock, suppress(sqlite3.Error):
             self._reader.close()
-        self._writer.close()
+        with suppress(sqlite3.Error):
+            self._writer.close()
+        if self.damage.done():
+            self._set_aside()
         os.close(self._lock_descriptor)
+
+    def _set_aside(self) -> None:
+        """Move the damaged file away now: the check of the next start may miss what was met here, time and again."""
+        try:
+            kept = set_aside(self.path, str(self.damage.exception()))
+        except (StateError, OSError) as error:
+            logger.error("%s", error)  # noqa: TRY400  # no fault of the program's, so no traceback
+        else:
+            logger.error("%s: kept as %s; %s", self.path, kept.name, LOST_WITH_THE_STORE)
 
     def _next_group(self) -> tuple[list[_Job], bool]:
         """Wait for a function, then take all that are there; True when the closing mark was among them."""
-        job = self._jobs.get()
+        try:
+            job = self._jobs.get(timeout=None if self._failure is None else _TRY_AGAIN_S)
+        except queue.Empty:
+            return [(lambda connection: try_to_write(connection, self.path), Future())], False
         self._hurry.wait(PATIENCE_S)
         self._hurry.clear()  # before the rest is taken, so that whoever hurries from here on is not kept waiting
         group: list[_Job] = []
@@ -155,24 +196,37 @@ class Database:
             resolutions = [_run_job(connection, function, future) for function, future in group]
             connection.execute("COMMIT")
         except Exception as error:  # noqa: BLE001 - whatever it is, the callers get it and the thread lives on
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+            _roll_back(connection)
             failure = as_state_error(error, self.path)
             if isinstance(failure, StateError):
-                self._say(failure)
+                self._note(failure)
             for _, future in group:
                 future.set_exception(failure)
             return
+        if self._failure is not None:
+            self._failure = None
+            logger.info("%s: can be written again", self.path)
         for resolve in resolutions:
             resolve()
 
-    def _say(self, failure: StateError) -> None:
-        """Log that nothing can be stored, at most once a minute: every reading and every request meets it."""
-        self._unlogged += 1
-        if time.monotonic() < self._log_due_s:
-            return
-        logger.error("%s; nothing is stored meanwhile (%d failed commits since the last line)", failure, self._unlogged)
-        self._log_due_s, self._unlogged = time.monotonic() + _LOG_INTERVAL_S, 0
+    def _note(self, failure: StateError) -> None:
+        """Take note that nothing can be stored: every reading and every request meets it."""
+        self._failure = failure
+        if isinstance(failure, DamagedError):
+            self._end_for(failure)
+        else:
+            logger.error("%s; nothing is stored meanwhile", failure)
+
+    def _end_for(self, damage: DamagedError) -> None:
+        with suppress(InvalidStateError):  # the reader and the writer may both meet it
+            self.damage.set_exception(damage)
+
+
+def _roll_back(connection: sqlite3.Connection) -> None:
+    """End the transaction if there is one; a damaged file may refuse even that."""
+    with suppress(sqlite3.Error):
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
 
 
 def _run_job(

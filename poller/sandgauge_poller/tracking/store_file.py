@@ -12,12 +12,18 @@ import sqlite3
 from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from sandgauge_poller.tracking.migrations import MIGRATIONS
 
 logger = logging.getLogger(__name__)
 
+_CACHE_KIB = 16 * 1024
+"""Ids are random, so a burst of spans touches pages all over the file; SQLite's own 2 MiB do not hold them."""
+
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
+_USUAL_COMMIT = 256 * 1024
+"""Bytes that a disk must have room for to be of use again; less may fit where nothing else does."""
 _MOST_SET_ASIDE = 3
 """Damaged files kept; a disk that damages more than these is no place for a store."""
 
@@ -28,12 +34,19 @@ _UNUSABLE = _DAMAGED | {sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR, sqlite3.SQLIT
 _NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
+LOST_WITH_THE_STORE = "sandboxes that it knew are read no more, and records that waited there are not sent"
+
+
 class StateError(Exception):
     """The state folder or its file cannot be used; the message names the path and the cure."""
 
 
-class _DamagedError(Exception):
-    """The file is no whole store; the message is SQLite's."""
+class DamagedError(StateError):
+    """The file is no whole store; `damage` is what SQLite says of it."""
+
+    def __init__(self, file: Path, damage: str) -> None:
+        super().__init__(f"{file}: damaged ({damage}); it is set aside, so start the poller again: it begins anew")
+        self.damage = damage
 
 
 def lock(file: Path) -> int:
@@ -75,14 +88,14 @@ def open_store(file: Path) -> sqlite3.Connection:
     """
     try:
         return _open(file)
-    except _DamagedError as damage:
-        kept = _set_aside(file, str(damage))
+    except DamagedError as error:
+        kept = set_aside(file, error.damage)
         logger.error(  # noqa: TRY400  # no fault of the program's, so no traceback
-            "%s: damaged, or no file of Sandgauge (%s); it is kept as %s, and the poller begins with an empty store: "
-            "sandboxes that it knew are read no more, and records that waited there are not sent",
+            "%s: damaged, or no file of Sandgauge (%s); it is kept as %s, and the poller begins anew: %s",
             file,
-            damage,
+            error.damage,
             kept.name,
+            LOST_WITH_THE_STORE,
         )
         return _open(file)
 
@@ -111,13 +124,13 @@ def migrate(connection: sqlite3.Connection, scripts: Sequence[str], file: Path) 
 
 def is_unusable(error: Exception) -> bool:
     """Say whether the disk or the file is to blame for an error, and not what was asked of it."""
-    return _code(error) in _UNUSABLE
+    return _code(error) in _UNUSABLE or isinstance(error, OSError)
 
 
 def as_state_error(error: Exception, file: Path) -> Exception:
     """Return the error as a StateError where `is_unusable`, else as it is."""
     if _code(error) in _DAMAGED:
-        return StateError(f"{file}: damaged ({error}); restart the poller, which then sets it aside")
+        return DamagedError(file, str(error))
     return StateError(_unusable(file, error)) if is_unusable(error) else error
 
 
@@ -131,7 +144,7 @@ def _open(file: Path) -> sqlite3.Connection:
             raise
     except sqlite3.Error as error:
         if _code(error) in _DAMAGED:
-            raise _DamagedError(str(error)) from error
+            raise DamagedError(file, str(error)) from error
         raise StateError(_unusable(file, error)) from error
     return connection
 
@@ -140,17 +153,36 @@ def _prepare(connection: sqlite3.Connection, file: Path) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = NORMAL")
     connection.execute("PRAGMA temp_store = MEMORY")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
     connection.execute(f"PRAGMA journal_size_limit = {_WAL_BYTES_KEPT}")
     complaint = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
     if complaint != "ok":
-        raise _DamagedError(" ".join(complaint.split()))
+        raise DamagedError(file, " ".join(complaint.split()))
     migrate(connection, MIGRATIONS, file)
     # A file that may only be read opens without a word, and even begins to write; only a write is refused.
+    _write_nothing_new(connection)
+
+
+def _write_nothing_new(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
 
 
-def _set_aside(file: Path, damage: str) -> Path:
-    """Rename the file, and what SQLite has beside it, which would spoil a new one."""
+def try_to_write(connection: sqlite3.Connection, file: Path) -> None:
+    """Write without a change, where the disk has room for what is usual; raises OSError or sqlite3.Error."""
+    with TemporaryFile(dir=file.parent) as room:
+        room.write(os.urandom(_USUAL_COMMIT))
+        room.flush()
+        os.fsync(room.fileno())
+    _write_nothing_new(connection)
+
+
+def set_aside(file: Path, damage: str) -> Path:
+    """Rename a damaged file, and what SQLite has beside it, which would spoil a new one; return its new name.
+
+    Raises:
+        StateError: too many were set aside before.
+
+    """
     candidates = [file.with_name(f"{file.name}.damaged-{number}") for number in range(1, _MOST_SET_ASIDE + 1)]
     kept = next((candidate for candidate in candidates if not candidate.exists()), None)
     if kept is None:

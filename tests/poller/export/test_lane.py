@@ -1,11 +1,12 @@
-"""Back-off of one signal, and a log that a long outage does not flood."""
+"""Back-off of one signal, and what it says of an outage."""
 
 import logging
 
 import pytest
 
 from sandgauge_poller.export.answer import Outcome, Verdict
-from sandgauge_poller.export.lane import LOG_INTERVAL_S, Lane
+from sandgauge_poller.export.lane import Lane
+from sandgauge_poller.logs import RepeatsCounted
 from sandgauge_schemas.names import Signal
 
 RETRY = Outcome(verdict=Verdict.RETRY, detail="timeout")
@@ -69,19 +70,18 @@ def test_a_refusal_for_good_holds_nothing_up(lane):
     assert lane.due_s == 0.0
 
 
-def test_faults_are_logged_once_a_minute_with_their_count(lane, clock, caplog):
-    for _ in range(5):
-        lane.note(RETRY)
-    assert [record.getMessage() for record in caplog.records] == [
-        "export of traces: not delivered, will be sent again: timeout (1 since the last line)"
-    ]
-    clock.now_s += LOG_INTERVAL_S
+def test_faults_are_logged_as_one_whatever_their_detail(lane, caplog):
+    for detail in ("timeout", "HTTP 503"):
+        lane.note(Outcome(verdict=Verdict.RETRY, detail=detail))
     lane.note(Outcome(verdict=Verdict.REJECTED, detail="HTTP 401; check export.headers"))
-    assert caplog.records[1].getMessage() == (
-        "export of traces: refused for good, counted as rejected: HTTP 401; check export.headers"
-        " (5 since the last line)"
-    )
+    assert [record.getMessage() for record in caplog.records] == [
+        "export of traces: not delivered, will be sent again: timeout",
+        "export of traces: not delivered, will be sent again: HTTP 503",
+        "export of traces: refused for good, counted as rejected: HTTP 401; check export.headers",
+    ]
     assert {record.levelno for record in caplog.records} == {logging.WARNING}
+    kept = RepeatsCounted()
+    assert [kept.filter(record) for record in caplog.records] == [True, False, True]
 
 
 @pytest.mark.parametrize(
@@ -98,4 +98,4 @@ def test_a_success_is_not_logged_unless_something_was_refused_or_said(lane, capl
     lane.note(Outcome(verdict=Verdict.DELIVERED, rejected=rejected, detail=detail))
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
-    assert record.getMessage() == f"export of traces: delivered with a remark: {said} (1 since the last line)"
+    assert record.getMessage() == f"export of traces: delivered with a remark: {said}"

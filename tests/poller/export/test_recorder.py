@@ -20,10 +20,12 @@ from sandgauge_poller.tracking.fold import Lifecycle
 from sandgauge_poller.tracking.progress import End, dump_progress
 from sandgauge_poller.tracking.routing import RouteOutcome
 from sandgauge_poller.tracking.store import EventRow
+from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import (
     SPAN_GYM_SANDBOX_RESOURCE_SAMPLE,
     SPAN_GYM_SANDBOX_RESOURCE_SUMMARY,
     EndReason,
+    ExportOutcome,
     ResourceSource,
     SampleScope,
     ScopeEvidence,
@@ -240,7 +242,30 @@ async def test_a_full_outbox_drops_points_first_and_says_so(database, make_recor
     accounts = database.read(outbox.accounts)
     assert sum(account.pending_bytes for account in accounts.values()) <= 3000
     assert accounts[Signal.METRICS].pending < accounts[Signal.TRACES].pending * 4
-    assert caplog.text.count("the outbox is full") == 1
+    assert {record.getMessage().partition(",")[0] for record in caplog.records} == {"the outbox is full"}
+
+
+async def test_readings_that_the_disk_could_not_take_are_counted_once_there_is_room(
+    database, make_recorder, monkeypatch, caplog
+):
+    sandbox, recorder = tracked(), make_recorder()
+    await recorder.sample(sandbox, reading(1), 0, is_final=False)
+    with monkeypatch.context() as full:
+        full.setattr(outbox, "append", _full)
+        for at_s in (2, 3):
+            with pytest.raises(StateError, match="make room"):
+                await recorder.sample(sandbox, reading(at_s), 0, is_final=False)
+    kept = database.read(outbox.accounts)
+    assert {account.outcomes[ExportOutcome.DROPPED] for account in kept.values()} == {0}
+    for at_s in (4, 5):
+        await recorder.sample(sandbox, reading(at_s), 0, is_final=False)
+    for signal, items in ((Signal.TRACES, 1), (Signal.METRICS, 4)):
+        account = database.read(outbox.accounts)[signal]
+        assert account.outcomes[ExportOutcome.PRODUCED] == 5 * items
+        assert account.outcomes[ExportOutcome.DROPPED] == 2 * items
+        assert account.pending == 3 * items
+    (line,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert line.startswith("10 spans and points of readings are lost")
 
 
 async def test_progress_alone_is_kept_too(database, make_recorder):
@@ -248,6 +273,12 @@ async def test_progress_alone_is_kept_too(database, make_recorder):
     sandbox.progress.leaked = True
     await make_recorder().changed(sandbox)
     assert dump_progress(stored(database, sandbox)) == dump_progress(sandbox.progress)
+
+
+def _full(*_):
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    raise error
 
 
 def _no_room(*_):

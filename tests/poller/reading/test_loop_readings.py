@@ -12,6 +12,7 @@ from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.reading.provider import SandboxState
 from sandgauge_poller.reading.schedule import phase
 from sandgauge_poller.tracking.progress import End, Progress
+from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import EndReason, ErrorType
 from sandgauge_schemas.records import JoinKeys, StartRecord
 from support.reading_world import TRACE, at, world
@@ -188,6 +189,30 @@ async def test_a_fault_of_our_own_is_logged_and_tried_again_and_stops_nothing(ca
     assert len(w.sink.of("allocation")) + len(w.sink.of("allocation", "s-2")) == 2
     assert {record.levelname for record in caplog.records} == {"ERROR"}
     assert any("it is tried again in 10 s" in record.getMessage() for record in caplog.records)
+
+
+@pytest.mark.parametrize("interval", [2, 30])
+def test_after_a_record_that_the_disk_could_not_take_the_next_reading_comes_within_an_interval(interval, caplog):
+    @in_virtual_time
+    async def scenario():
+        async with world() as w:
+            w.start(hint=interval)
+            await w.until(3 * interval)
+            refusals, record = iter(range(3)), w.sink.sample
+
+            async def sample(*reading, is_final):
+                if next(refusals, None) is not None:
+                    raise StateError("make room")
+                await record(*reading, is_final=is_final)
+
+            w.sink.sample = sample
+            await w.until(10 * interval)
+            times = w.provider.times("sample")
+            assert set(gaps(times[1:])) == {interval}
+            assert len(w.sink.of("sample")) == len(times) - 3
+            assert caplog.records == [], "the store tells of it"
+
+    scenario()
 
 
 @in_virtual_time

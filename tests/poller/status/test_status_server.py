@@ -79,12 +79,14 @@ async def test_the_store_and_the_ingest_port_are_the_gates():
     readiness = Readiness(monotonic=lambda: 0.0)
     async with served(readiness) as session:
         for store, ingest, status in ((False, False, 503), (True, False, 503), (False, True, 503), (True, True, 200)):
-            readiness.store, readiness.ingest = store, ingest
+            readiness.store_trouble = lambda store=store: None if store else "it is full"
+            readiness.ingest = ingest
             async with session.get("/readyz") as answer:
                 assert answer.status == status
                 assert await answer.json() == {
                     "ready": status == 200,
                     "store": store,
+                    **({} if store else {"store_trouble": "it is full"}),
                     "ingest": ingest,
                     "control_planes": {},
                 }
@@ -96,7 +98,7 @@ async def test_a_control_plane_is_shown_and_is_no_gate():
         "away": StubProvider(LastAnswer(40.0, ErrorType.CONNECTION)),
         "idle": StubProvider(),
     }
-    readiness = Readiness(monotonic=lambda: 100.0, store=True, ingest=True, providers=providers)
+    readiness = Readiness(monotonic=lambda: 100.0, store_trouble=lambda: None, ingest=True, providers=providers)
     async with served(readiness) as session, session.get("/readyz") as answer:
         assert answer.status == 200
         assert (await answer.json())["control_planes"] == {

@@ -1,6 +1,7 @@
 """The store: one owner, one writer, groups that commit together, and what survives kill -9."""
 
 import asyncio
+import errno
 import os
 import signal
 import sqlite3
@@ -17,7 +18,8 @@ from sandgauge_poller.tracking import database as database_module
 from sandgauge_poller.tracking import store_file
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.migrations import MIGRATIONS
-from sandgauge_poller.tracking.store_file import StateError, migrate
+from sandgauge_poller.tracking.store_file import DamagedError, StateError, migrate
+from support.waiting import wait_until
 
 WRITER = """
 import sys
@@ -150,6 +152,102 @@ def test_a_full_disk_fails_the_writes_and_not_the_writer(database):
     database.submit(lambda connection: connection.execute("PRAGMA max_page_count = 100000") and None).result(10)
     assert database.submit(add("one")).result(10) == "one"
     assert database.read(ids) == ["one"]
+
+
+def limit_pages(connection, most):
+    """Let the file grow no further than that, as a full disk does."""
+    connection.execute(f"PRAGMA max_page_count = {most}")
+
+
+def no_growth(connection):
+    limit_pages(connection, connection.execute("PRAGMA page_count").fetchone()[0])
+
+
+def test_a_store_in_trouble_says_why_until_the_next_good_commit(database, monkeypatch):
+    monkeypatch.setattr(database_module, "_TRY_AGAIN_S", 60)
+    assert database.trouble is None
+    database.submit(no_growth).result(10)
+    with pytest.raises(StateError):
+        database.submit(add("x" * 1_000_000)).result(10)
+    assert "sandgauge.db: cannot be written (database or disk is full); make room" in database.trouble
+    with pytest.raises(StateError):
+        database.submit(add("x" * 1_000_000)).result(10)
+    database.submit(lambda connection: limit_pages(connection, 100_000)).result(10)
+    assert database.trouble is None
+
+
+def test_an_idle_store_finds_out_by_itself_that_there_is_room_again(database, monkeypatch, caplog):
+    is_full = threading.Event()
+    is_full.set()
+    tries = []
+
+    def try_to_write(connection, file):
+        tries.append(file)
+        if is_full.is_set():
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        store_file.try_to_write(connection, file)
+
+    monkeypatch.setattr(database_module, "_TRY_AGAIN_S", 0.01)
+    monkeypatch.setattr(database_module, "try_to_write", try_to_write)
+    database.submit(add("one")).result(10)
+    assert tries == []
+    database.submit(no_growth).result(10)
+    with pytest.raises(StateError):
+        database.submit(add("x" * 1_000_000)).result(10)
+    wait_until(lambda: len(tries) > 2, timeout_s=10, what="tries")
+    assert "No space left on device" in database.trouble
+    is_full.clear()
+    wait_until(lambda: database.trouble is None, timeout_s=10, what="a store that knows of its room")
+    known = len(tries)
+    assert database.submit(lambda connection: connection.execute("SELECT 1").fetchone()).result(10) == (1,)
+    assert len(tries) == known
+    left = {file.name for file in database.path.parent.iterdir()}
+    assert left == {"sandgauge.db", "sandgauge.db-shm", "sandgauge.db-wal", "sandgauge.lock"}
+
+
+def damage(database):
+    """Spoil the whole file below a running database, and have its writer forget what it read."""
+    database.submit(lambda connection: connection.execute("PRAGMA shrink_memory") and None).result(10)
+    for file in (database.path, database.path.with_name("sandgauge.db-wal")):
+        with file.open("r+b") as spoilt:
+            size = spoilt.seek(0, os.SEEK_END)
+            spoilt.seek(0)
+            spoilt.write(b"x" * size)
+
+
+@pytest.mark.parametrize("who", ["writer", "reader"])
+def test_damage_met_while_it_runs_is_its_end_and_the_file_is_set_aside(tmp_path, caplog, who):
+    database = Database(tmp_path)
+    database.submit(add("one")).result(10)
+    assert not database.damage.done()
+    damage(database)
+    with pytest.raises(DamagedError, match=r"sandgauge.db: damaged \(.*\); it is set aside, so start the poller again"):
+        database.read(ids) if who == "reader" else database.submit(add("two")).result(10)
+    with pytest.raises(DamagedError, match="damaged"):
+        database.damage.result(10)
+    with pytest.raises(DamagedError):
+        database.submit(add("two")).result(10)
+    assert database.close(10)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "kept as sandgauge.db.damaged-1; sandboxes that it knew are read no more" in line
+    database = Database(tmp_path)
+    assert database.read(ids) == []
+    assert database.submit(add("three")).result(10) == "three"
+    assert database.close(10)
+    assert set_aside(tmp_path) == ["sandgauge.db.damaged-1"]
+
+
+def test_damage_that_was_met_too_often_is_said_and_the_file_stays(tmp_path, caplog):
+    for number in (1, 2, 3):
+        (tmp_path / f"sandgauge.db.damaged-{number}").touch()
+    database = Database(tmp_path)
+    damage(database)
+    with pytest.raises(DamagedError):
+        database.read(ids)
+    assert database.close(10)
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert "check the disk" in line
+    assert database.path.exists()
 
 
 def test_when_sqlite_gives_up_the_transaction_every_write_of_it_fails(database):

@@ -1,5 +1,6 @@
 """One control plane: GET sandbox, inspect, endpoints, and metrics through its proxy."""
 
+import logging
 from collections.abc import Mapping
 from urllib.parse import quote
 
@@ -12,8 +13,9 @@ from sandgauge_poller.reading.opensandbox.answers import is_not_found, parse_sta
 from sandgauge_poller.reading.opensandbox.endpoints import EXECD_PORT
 from sandgauge_poller.reading.opensandbox.exchange import Answer, BoundedSession, Bounds
 from sandgauge_poller.reading.provider import LastAnswer, SandboxState, StatusReading
-from sandgauge_poller.reading.trouble_log import TroubleLog
 from sandgauge_schemas.names import ErrorType
+
+logger = logging.getLogger(__name__)
 
 MAX_METRICS_BYTES = 64 * 1024
 _MAX_ANSWER_BYTES = 1024**2
@@ -34,7 +36,6 @@ class ControlPlane:
         timeout_s: float,
         metrics_timeout_s: float,
         clock: Clock,
-        trouble_log: TroubleLog,
     ) -> None:
         key = deployment.api_key.get_secret_value()
         self._name = deployment.name
@@ -43,7 +44,6 @@ class ControlPlane:
         self._bounds = Bounds(timeout_s, _MAX_ANSWER_BYTES)
         self._metrics_bounds = Bounds(metrics_timeout_s, MAX_METRICS_BYTES)
         self._clock = clock
-        self._trouble_log = trouble_log
         self._last_answer: LastAnswer | None = None
         headers = {API_KEY_HEADER: key} if key else {}
         self._session = BoundedSession(deployment.tls, clock=clock, keepalive_s=_KEEPALIVE_S, headers=headers)
@@ -101,7 +101,7 @@ class ControlPlane:
         error_type = None if is_not_found(answer.status, answer.body) else answer.error_type
         self._last_answer = LastAnswer(self._clock.monotonic(), error_type)
         if answer.error_type is ErrorType.UNAUTHORIZED:
-            self._trouble_log.say(f"deployment {self._name}: the control plane refused the poller; check its api_key")
+            logger.warning("deployment %s: the control plane refused the poller; check its api_key", self._name)
         return answer
 
     def _url(self, sandbox_id: str, rest: str) -> URL:

@@ -1,18 +1,21 @@
 """Which way a sandbox's daemon is read: directly or through the control plane's proxy."""
 
+import logging
 import math
 
 from sandgauge_poller.config import Deployment, ProxyUse
+from sandgauge_poller.logs import same_fault
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.opensandbox.client import ControlPlane
 from sandgauge_poller.reading.opensandbox.direct import DirectConnections
 from sandgauge_poller.reading.opensandbox.endpoints import EndpointPolicy, NotAllowed, Target
 from sandgauge_poller.reading.opensandbox.exchange import Answer
-from sandgauge_poller.reading.opensandbox.proxied import ProxiedReads, daemon_refused
+from sandgauge_poller.reading.opensandbox.proxied import ProxiedReads, say_daemon_refused
 from sandgauge_poller.reading.opensandbox.routes import Route, Routes
 from sandgauge_poller.reading.provider import SandboxState, StatusReading
-from sandgauge_poller.reading.trouble_log import TroubleLog
 from sandgauge_schemas.names import ErrorType
+
+logger = logging.getLogger(__name__)
 
 DIRECT_AGAIN_S = 60.0
 """How long a sandbox whose direct read failed is read through the proxy before the direct way is tried again."""
@@ -37,17 +40,15 @@ class DaemonReader:
         connections: DirectConnections,
         *,
         clock: Clock,
-        trouble_log: TroubleLog,
     ) -> None:
         self._name = deployment.name
         self._proxy_use = deployment.use_server_proxy
         self._policy = EndpointPolicy(deployment.endpoint, deployment.allowed_endpoint_hosts)
         self._control_plane = control_plane
         self._connections = connections
-        self._proxied = ProxiedReads(deployment, control_plane, clock=clock, trouble_log=trouble_log)
+        self._proxied = ProxiedReads(deployment, control_plane, clock=clock)
         self._routes = Routes()
         self._clock = clock
-        self._trouble_log = trouble_log
 
     async def read(self, sandbox_id: str) -> Answer:
         """Read once; what fails on the way there, such as asking for the endpoint, is the read's own failure."""
@@ -113,14 +114,16 @@ class DaemonReader:
             route.target = None
             route.proxied_until = self._clock.monotonic() + DIRECT_AGAIN_S
         if answer.error_type is ErrorType.UNAUTHORIZED:
-            self._trouble_log.say(daemon_refused(self._name))
+            say_daemon_refused(self._name)
         return answer
 
     def _say_not_allowed(self, host: str | None) -> None:
-        self._trouble_log.say(
-            f"deployment {self._name}: an endpoint may not be called directly;"
-            " add its host to allowed_endpoint_hosts, or set use_server_proxy: auto",
+        logger.warning(
+            "deployment %s: an endpoint may not be called directly;"
+            " add its host to allowed_endpoint_hosts, or set use_server_proxy: auto%s",
+            self._name,
             f" (host {host})" if host else "",
+            extra=same_fault(f"{self._name}: not allowed"),
         )
 
 

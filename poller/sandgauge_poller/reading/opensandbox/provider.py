@@ -8,7 +8,6 @@ from sandgauge_poller.reading.opensandbox.direct import DirectConnections
 from sandgauge_poller.reading.opensandbox.execd import parse_metrics
 from sandgauge_poller.reading.opensandbox.inspect import parse_inspect
 from sandgauge_poller.reading.provider import AllocationReading, LastAnswer, SampleReading, StatusReading, Usage
-from sandgauge_poller.reading.trouble_log import TroubleLog
 from sandgauge_schemas.names import ResourceSource
 from sandgauge_schemas.placement import Identity
 from sandgauge_schemas.records import Allocation
@@ -30,19 +29,15 @@ class OpenSandboxProvider:
         allocation_timeout_s: float,
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
-        trouble_log = TroubleLog(clock.monotonic)
         self._scope = deployment.endpoint
         self._control_plane = ControlPlane(
             deployment,
             timeout_s=allocation_timeout_s,
             metrics_timeout_s=sample_timeout_s,
             clock=clock,
-            trouble_log=trouble_log,
         )
         self._connections = DirectConnections(deployment.tls, timeout_s=sample_timeout_s, clock=clock)
-        self._daemon = DaemonReader(
-            deployment, self._control_plane, self._connections, clock=clock, trouble_log=trouble_log
-        )
+        self._daemon = DaemonReader(deployment, self._control_plane, self._connections, clock=clock)
 
     async def read_allocation(self, sandbox_id: str) -> AllocationReading:
         """Read the inspect text, the only place that tells allocation and placement."""

@@ -1,6 +1,7 @@
 """Metrics through the control plane's proxy, which is one pool of connections shared with all the trainer's traffic."""
 
 import asyncio
+import logging
 from http import HTTPStatus
 
 from sandgauge_poller.config import Deployment
@@ -11,8 +12,9 @@ from sandgauge_poller.reading.opensandbox.endpoints import endpoint_headers
 from sandgauge_poller.reading.opensandbox.exchange import Answer
 from sandgauge_poller.reading.opensandbox.routes import Route
 from sandgauge_poller.reading.provider import ReadWindow
-from sandgauge_poller.reading.trouble_log import TroubleLog
 from sandgauge_schemas.names import ErrorType
+
+logger = logging.getLogger(__name__)
 
 _SECURE_ACCESS_MISSING = "MISSING_OR_INVALID_SECURE_ACCESS"
 
@@ -20,16 +22,13 @@ _SECURE_ACCESS_MISSING = "MISSING_OR_INVALID_SECURE_ACCESS"
 class ProxiedReads:
     """Reads that each hold one of the deployment's slots; none while the control plane is silent."""
 
-    def __init__(
-        self, deployment: Deployment, control_plane: ControlPlane, *, clock: Clock, trouble_log: TroubleLog
-    ) -> None:
+    def __init__(self, deployment: Deployment, control_plane: ControlPlane, *, clock: Clock) -> None:
         self._name = deployment.name
         self.slots = deployment.max_concurrent_proxied_reads
         self._slots = asyncio.Semaphore(self.slots)
         self._probing = asyncio.Lock()
         self._control_plane = control_plane
         self._clock = clock
-        self._trouble_log = trouble_log
 
     @property
     def has_free_slot(self) -> bool:
@@ -66,16 +65,15 @@ class ProxiedReads:
     def _say_who_refused(self, body: bytes) -> None:
         # The daemon's own refusal has no code and says `error`. The sandbox can feign either: this only helps a reader.
         if "error" in (parse_object(body) or {}):
-            self._trouble_log.say(daemon_refused(self._name))
+            say_daemon_refused(self._name)
         else:
-            self._trouble_log.say(
-                f"deployment {self._name}: the control plane's proxy refused a read; check its api_key"
-            )
+            logger.warning("deployment %s: the control plane's proxy refused a read; check its api_key", self._name)
 
 
-def daemon_refused(deployment: str) -> str:
-    """Return what to say when a daemon itself wants a token."""
-    return (
-        f"deployment {deployment}: the daemon of a sandbox refused a read with its own access token set;"
-        " such a sandbox is not read"
+def say_daemon_refused(deployment: str) -> None:
+    """Say that a daemon itself wants a token."""
+    logger.warning(
+        "deployment %s: the daemon of a sandbox refused a read with its own access token set;"
+        " such a sandbox is not read",
+        deployment,
     )
