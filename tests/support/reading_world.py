@@ -1,214 +1,28 @@
 """A reading loop in virtual time, between a provider that the test is master of and a sink that remembers."""
 
 import asyncio
-from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from sandgauge_poller.config import scope_identity
-from sandgauge_poller.export import recording
 from sandgauge_poller.ingest.events import LifecycleEvent, RolloutEvent, StartEvent, StopEvent
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.context import ReadingContext, ReadingSettings
 from sandgauge_poller.reading.loop import ReadingLoop
 from sandgauge_poller.reading.provider import (
-    AllocationReading,
-    ReadWindow,
-    SampleReading,
     SandboxState,
-    StatusReading,
-    Usage,
 )
 from sandgauge_poller.reading.schedule import Pacer
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
 from sandgauge_poller.tracking.progress import Progress
 from sandgauge_poller.tracking.routing import DeploymentNames, Routing
-from sandgauge_schemas.names import ErrorType, ResourceSource
-from sandgauge_schemas.records import Allocation, ComponentAllocation, JoinKeys, StartRecord
-from sandgauge_schemas.resources import SandboxResourceAmounts
-from support.virtual_time import START_S
-
-EPOCH_NS = 1_795_000_000_000_000_000
-"""The poller's clock at the beginning of a test."""
+from sandgauge_schemas.names import ErrorType
+from sandgauge_schemas.records import JoinKeys, StartRecord
+from support.reading_doubles import Entry, FakeMetrics, FakeProvider, FakeSink, at, elapsed
 
 TRACE = b"\x01" * 16
-LIMITED = Allocation(components=(ComponentAllocation(name="sandbox", limits=SandboxResourceAmounts(cpu=0.5)),))
-Outcome = ErrorType | None | Exception
-
-
-def at(seconds: float) -> int:
-    """Return a time of the test on the poller's clock, ns since the epoch."""
-    return EPOCH_NS + round(seconds * 1e9)
-
-
-@dataclass
-class Sandbox:
-    """How a sandbox behaves; everything may be changed as time goes by."""
-
-    state: SandboxState | None = SandboxState.RUNNING
-    expires_at_ns: int | None = None
-    sample: Outcome = None
-    sample_takes_s: float = 1.0
-    allocation: Outcome = None
-    in_force: Allocation = LIMITED
-    allocation_takes_s: float = 0.01
-    oom_killed: bool | None = None
-
-
-@dataclass(frozen=True)
-class Call:
-    """One question to the provider; `at` and `end` in seconds of the test."""
-
-    at: float
-    what: str
-    sandbox_id: str
-
-
-class FakeProvider:
-    """Answers as its sandboxes are told to behave, and remembers what it was asked."""
-
-    def __init__(self) -> None:
-        self.sandboxes: dict[str, Sandbox] = {}
-        self.calls: list[Call] = []
-        self.forgotten: list[str] = []
-        self.slots: int | None = None
-
-    def __getitem__(self, sandbox_id: str) -> Sandbox:
-        return self.sandboxes.setdefault(sandbox_id, Sandbox())
-
-    def times(self, what: str, sandbox_id: str = "s-1") -> list[float]:
-        """Return when the sandbox was asked that, in seconds of the test."""
-        return [call.at for call in self.calls if (call.what, call.sandbox_id) == (what, sandbox_id)]
-
-    async def read_allocation(self, sandbox_id: str) -> AllocationReading:
-        asked = self[sandbox_id]
-        window, error = await self._ask("allocation", sandbox_id, asked.allocation_takes_s, asked.allocation)
-        source = ResourceSource.OPENSANDBOX_INSPECT_DOCKER
-        oom_killed = self[sandbox_id].oom_killed
-        in_force = self[sandbox_id].in_force if error is None else Allocation()
-        return AllocationReading(
-            window=window, source=source, error_type=error, allocation=in_force, oom_killed=oom_killed
-        )
-
-    async def read_sample(self, sandbox_id: str) -> SampleReading:
-        sandbox = self[sandbox_id]
-        window, error = await self._ask("sample", sandbox_id, sandbox.sample_takes_s, sandbox.sample)
-        usage = Usage(memory_used_mib=1.0) if error is None else None
-        return SampleReading(window=window, source=ResourceSource.OPENSANDBOX_EXECD, error_type=error, usage=usage)
-
-    async def read_status(self, sandbox_id: str) -> StatusReading:
-        window, _ = await self._ask("status", sandbox_id, 0.01, None)
-        sandbox = self[sandbox_id]
-        error = ErrorType.TIMEOUT if sandbox.state is None else None
-        return StatusReading(window=window, state=sandbox.state, error_type=error, expires_at_ns=sandbox.expires_at_ns)
-
-    def read_slots(self) -> int | None:
-        return self.slots
-
-    def forget(self, sandbox_id: str) -> None:
-        self.forgotten.append(sandbox_id)
-
-    async def close(self) -> None:
-        pass
-
-    async def _ask(
-        self, what: str, sandbox_id: str, takes_s: float, outcome: Outcome
-    ) -> tuple[ReadWindow, ErrorType | None]:
-        begun = _elapsed()
-        self.calls.append(Call(begun, what, sandbox_id))
-        if isinstance(outcome, Exception):
-            raise outcome
-        await asyncio.sleep(takes_s)
-        return ReadWindow(at(begun), at(_elapsed())), outcome
-
-
-@dataclass(frozen=True)
-class Entry:
-    """What the sink was given; `at` in seconds of the test, `detail` by kind."""
-
-    at: float
-    kind: str
-    sandbox_id: str
-    detail: Any = None
-    is_final: bool = False
-
-
-class FakeSink:
-    """Counts as the real recorder does, and remembers; `failures` makes calls of a kind fail that often."""
-
-    def __init__(self) -> None:
-        self.entries: list[Entry] = []
-        self.failures: Counter[str] = Counter()
-
-    def of(self, kind: str, sandbox_id: str = "s-1") -> list[Entry]:
-        """Return what was recorded of that kind."""
-        return [entry for entry in self.entries if (entry.kind, entry.sandbox_id) == (kind, sandbox_id)]
-
-    async def allocation(self, sandbox: Tracked, reading: AllocationReading) -> None:
-        recording.record_allocation(sandbox, reading)
-        await self._take("allocation", sandbox, reading.error_type)
-
-    async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int, *, is_final: bool) -> None:
-        recording.record_sample(sandbox, reading, missed, is_final=is_final)
-        await self._take("sample", sandbox, (reading.error_type, missed), is_final=is_final)
-
-    async def ended(self, sandbox: Tracked) -> None:
-        assert sandbox.progress.end is not None
-        await self._take("ended", sandbox, sandbox.progress.end.reason)
-
-    async def summary(self, sandbox: Tracked) -> None:
-        progress = sandbox.progress
-        assert progress.end is not None
-        await self._take(
-            "summary",
-            sandbox,
-            {
-                "reason": progress.end.reason,
-                "rollout": sandbox.keys.rollout_id,
-                "readings": progress.readings,
-                "missed": progress.missed,
-                "leaked": progress.leaked,
-                "oom_killed": progress.oom_killed,
-            },
-        )
-        progress.summarised = True
-
-    async def changed(self, sandbox: Tracked) -> None:
-        await self._take("changed", sandbox, None)
-
-    async def _take(self, kind: str, sandbox: Tracked, detail: Any, *, is_final: bool = False) -> None:
-        await asyncio.sleep(0)
-        if self.failures[kind] > 0:
-            self.failures[kind] -= 1
-            raise OSError("database or disk is full")
-        self.entries.append(Entry(_elapsed(), kind, sandbox.key.sandbox_id, detail, is_final))
-
-
-class FakeMetrics:
-    """What the loop counts."""
-
-    def __init__(self) -> None:
-        self.reads: Counter[tuple[str, str | None]] = Counter()
-        self.latenesses: list[float] = []
-        self.lags: list[float] = []
-        self.conflicts: list[str] = []
-
-    def read(self, deployment: str, kind: str, error_type: str | None, window: ReadWindow) -> None:
-        del deployment, window
-        self.reads[str(kind), None if error_type is None else str(error_type)] += 1
-
-    def lateness(self, deployment: str, seconds: float) -> None:
-        del deployment
-        self.latenesses.append(seconds)
-
-    def discovery_lag(self, deployment: str, seconds: float) -> None:
-        del deployment
-        self.lags.append(seconds)
-
-    def conflict(self, kind: str) -> None:
-        self.conflicts.append(str(kind))
 
 
 @dataclass
@@ -247,6 +61,17 @@ class World:
         self.apply(StartEvent(**self._span(trace_id), parent_span_id=parent, record=record))
         return self.tracked(sandbox_id)
 
+    async def live(self, until: float, sandbox_id: str = "s-1", **start: Any) -> Tracked:
+        """Let a start span come in, and time pass until so many seconds after the beginning."""
+        sandbox = self.start(sandbox_id, **start)
+        await self.until(until)
+        return sandbox
+
+    def delete(self, sandbox_id: str = "s-1", *, error: ErrorType = ErrorType.HTTP_ERROR) -> None:
+        """Let a sandbox be gone: its control plane does not know it, and nothing else of it can be asked."""
+        gone = self.provider[sandbox_id]
+        gone.state, gone.sample, gone.allocation = SandboxState.NOT_FOUND, error, error
+
     def stop(
         self,
         sandbox_id: str = "s-1",
@@ -257,8 +82,8 @@ class World:
     ) -> None:
         """Let a stop span come in; it began and ended just now unless told otherwise."""
         span = self._span(TRACE)
-        span["start_ns"] = at(_elapsed() if began is None else began)
-        span["end_ns"] = at(_elapsed() if ended is None else ended)
+        span["start_ns"] = at(elapsed() if began is None else began)
+        span["end_ns"] = at(elapsed() if ended is None else ended)
         self.apply(StopEvent(**span, keys=JoinKeys(sandbox_id=sandbox_id, provider="opensandbox"), failed=failed))
 
     def end_rollout(self, rollout_id: str = "7-0", trace_id: bytes = TRACE) -> None:
@@ -271,6 +96,32 @@ class World:
         assert found, f"{sandbox_id} is not in the active set"
         return found[0]
 
+    def kinds(self, sandbox_id: str = "s-1") -> list[str]:
+        """Return what was recorded of a sandbox, kind by kind."""
+        entries = [entry for entry in self.sink.entries if entry.sandbox_id == sandbox_id]
+        return [entry.kind for entry in entries if entry.kind != "changed"]
+
+    def summary(self, sandbox_id: str = "s-1") -> dict[str, Any]:
+        """Return what the one summary of a sandbox says."""
+        (entry,) = self.sink.of("summary", sandbox_id)
+        return dict(entry.detail)
+
+    def final(self, sandbox_id: str = "s-1") -> list[Entry]:
+        """Return its readings before deletion."""
+        return [entry for entry in self.sink.of("sample", sandbox_id) if entry.is_final]
+
+    def since(self, seconds: float) -> list[tuple[str, float]]:
+        """Return what was asked since then, and how much later."""
+        return [(call.what, round(call.at - seconds, 2)) for call in self.provider.calls if call.at >= seconds]
+
+    async def between_readings(self, after: float) -> float:
+        """Let time pass until no reading is on its way, nor due within five seconds; return when that is."""
+        await self.until(after)
+        begun = len(self.provider.times("sample"))
+        await self.wait_for(lambda: len(self.provider.times("sample")) > begun)
+        await self.until(self.provider.times("sample")[-1] + 3)
+        return self.provider.times("sample")[-1] + 3
+
     def restore(self, events: list[LifecycleEvent], progress: dict[str, Progress]) -> None:
         """Bring sandboxes back as after a restart."""
         for event in events:
@@ -281,7 +132,7 @@ class World:
 
     async def until(self, seconds: float) -> None:
         """Let time pass until so many seconds after the beginning."""
-        await asyncio.sleep(seconds - _elapsed())
+        await asyncio.sleep(seconds - elapsed())
 
     async def wait_for(self, condition: Callable[[], bool]) -> None:
         """Let time pass until something holds, to the tenth of a second."""
@@ -291,7 +142,7 @@ class World:
     def _span(self, trace_id: bytes) -> dict[str, Any]:
         self._spans += 1
         span_id = self._spans.to_bytes(8, "big")
-        now_ns = at(_elapsed())
+        now_ns = at(elapsed())
         return {"trace_id": trace_id, "span_id": span_id, "start_ns": now_ns, "end_ns": now_ns, "received_ns": now_ns}
 
 
@@ -325,11 +176,11 @@ async def world(
     async def finish(sandbox: Tracked) -> None:
         active.discard(sandbox)
         await asyncio.sleep(0)
-        finished.append((_elapsed(), sandbox.key.sandbox_id))
+        finished.append((elapsed(), sandbox.key.sandbox_id))
 
     context = ReadingContext(
         settings=ReadingSettings(**{**SETTINGS, **settings}),
-        clock=Clock(now_ns=now_ns or (lambda: at(_elapsed())), monotonic=lambda: asyncio.get_running_loop().time()),
+        clock=Clock(now_ns=now_ns or (lambda: at(elapsed())), monotonic=lambda: asyncio.get_running_loop().time()),
         providers=dict.fromkeys(deployments, provider),
         sink=sink,
         metrics=metrics,  # type: ignore[arg-type]  # the counters that the loop uses
@@ -345,10 +196,6 @@ async def world(
         running.cancel()
         await loop.stop()
         await asyncio.gather(running, return_exceptions=True)
-
-
-def _elapsed() -> float:
-    return asyncio.get_running_loop().time() - START_S
 
 
 def key(sandbox_id: str = "s-1") -> SandboxKey:
