@@ -9,6 +9,7 @@ DEMO_VENV := .venv-demo
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(DEMO_VENV)/.installed
+DASHBOARDS := collector-config/backends/grafana/source/generate.py
 # The releases whose behaviour the tests know; they move by hand.
 OPENSANDBOX_SERVER := opensandbox-server==1.1.1
 STOCK_GYM := nemo-gym==0.7.0 nemo-lens==0.1.0 opensandbox==1.1.1
@@ -32,7 +33,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test bench soak fuzz lint format venv schemas collector lock clean
+.PHONY: help demo test bench soak fuzz lint format venv schemas dashboards collector lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +50,7 @@ lint: venv ## check style, types, the direction of imports and the generated fil
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python schemas/generate.py --check
+	@$(BIN)/python $(DASHBOARDS) --check
 
 bench: venv ## measure one poller, idle and with 1,000 simulated sandboxes, and what the emitter costs Gym
 	@PYTHONPATH=tests $(BIN)/python tests/bench/poller_load.py
@@ -69,6 +71,9 @@ venv: $(STAMP) ## make .venv with everything for development
 schemas: venv ## generate names and reference page from schemas/registry
 	@$(BIN)/python schemas/generate.py
 
+dashboards: venv ## generate Grafana's dashboards from collector-config/backends/grafana/source
+	@$(BIN)/python $(DASHBOARDS)
+
 collector: ## build the Collector of collector-config/builder.yaml with Go, once; prints its path
 	@collector-config/build.sh
 
@@ -82,7 +87,7 @@ lock: ## choose the newest versions again and pin them by hash in constraints/ (
 
 clean: ## remove what the targets made, except the built Collector
 	@rm -rf $(VENV) $(DEMO_VENV) dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
-	@find emitter poller schemas tests -name __pycache__ -prune -exec rm -rf {} +
+	@find emitter poller schemas collector-config tests -name __pycache__ -prune -exec rm -rf {} +
 
 $(STAMP): constraints/dev.txt pyproject.toml
 	$(call install,$(VENV),constraints/dev.txt)
