@@ -19,6 +19,8 @@ from support.sandbox_records import SandboxRecords
 from support.simulated_osb import osb_in_thread
 from support.waiting import wait_until
 
+pytestmark = pytest.mark.load
+
 API_KEY = "canary-api-key-0f6b1d"
 ACCESS_TOKEN = "canary-secure-access-77aa02"
 INGEST_TOKEN = "canary-ingest-token-c2d913"
@@ -150,12 +152,12 @@ def _start(poller, osb, daemon_fault=None):
 
 
 def _printed(poller):
-    """Return what the commands say of the configuration, of a broken one too."""
+    """Return what the commands say of the configuration and of a broken one; a second poller is refused with either."""
     broken = poller.config_file.with_name("broken.yaml")
     text = poller.config_file.read_text()
     broken.write_text(text.replace("level: debug", "level: shout").replace("api_key:", "api-key:"))
     said = {}
-    for arguments in (["check"], ["check", "--print-config"], ["doctor"], ["doctor", "--json"]):
+    for arguments in (["check"], ["check", "--print-config"], ["doctor"], ["doctor", "--json"], ["run"]):
         for file in (poller.config_file, broken):
             command = [sys.executable, "-m", "sandgauge_poller", *arguments, "--config", str(file)]
             done = subprocess.run(command, capture_output=True, check=False, timeout=60)
@@ -186,6 +188,7 @@ def test_there_was_something_to_find_it_in(scene):
     assert b"collection_interval" in texts["check --print-config sandgauge.yaml"]
     assert b"api-key" in texts["check broken.yaml"]
     assert texts["doctor sandgauge.yaml"]
+    assert b"is using this folder" in texts["run sandgauge.yaml"]
     assert texts[STORE_FILE]
     assert texts["telemetry"]
     assert b"sandgauge_poller_reads" in texts["answers"]
