@@ -49,13 +49,14 @@ class World:
         *,
         trace_id: bytes = TRACE,
         root: bool = True,
+        run: str | None = None,
         rollout: str | None = None,
         hint: float | None = None,
         provider: str = "opensandbox",
         scope: str | None = None,
     ) -> Tracked:
         """Let a start span come in that ended just now; one that is no root waits for its rollout."""
-        keys = JoinKeys(sandbox_id=sandbox_id, provider=provider, rollout_id=rollout)
+        keys = JoinKeys(run_id=run, sandbox_id=sandbox_id, provider=provider, rollout_id=rollout)
         record = StartRecord(keys=keys, sample_interval_s=hint, scope=scope)
         parent = None if root else b"\x07" * 8
         self.apply(StartEvent(**self._span(trace_id), parent_span_id=parent, record=record))
@@ -86,9 +87,9 @@ class World:
         span["end_ns"] = at(elapsed() if ended is None else ended)
         self.apply(StopEvent(**span, keys=JoinKeys(sandbox_id=sandbox_id, provider="opensandbox"), failed=failed))
 
-    def end_rollout(self, rollout_id: str = "7-0", trace_id: bytes = TRACE) -> None:
+    def end_rollout(self, rollout_id: str = "7-0", trace_id: bytes = TRACE, run: str | None = None) -> None:
         """Let the rollout span of a trace come in."""
-        self.apply(RolloutEvent(**self._span(trace_id), keys=JoinKeys(rollout_id=rollout_id)))
+        self.apply(RolloutEvent(**self._span(trace_id), keys=JoinKeys(run_id=run, rollout_id=rollout_id)))
 
     def tracked(self, sandbox_id: str = "s-1") -> Tracked:
         """Return a sandbox of the active set."""

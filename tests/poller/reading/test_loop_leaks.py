@@ -6,6 +6,7 @@ from support.reading_world import world
 from support.virtual_time import in_virtual_time
 
 RUNNING, PAUSED = SandboxState.RUNNING, SandboxState.PAUSED
+OTHER_TRACE, THIRD_TRACE = b"\x02" * 16, b"\x03" * 16
 
 
 @in_virtual_time
@@ -88,3 +89,16 @@ async def test_a_leak_check_is_made_again_until_the_control_plane_answers():
         w.provider["s-1"].state = RUNNING
         await w.until(364)
         assert sandbox.progress.leaked
+
+
+@in_virtual_time
+async def test_a_rollout_is_that_of_its_run_in_whichever_trace_and_no_other_of_the_same_trace():
+    async with world() as w:
+        w.start("of-the-run", run="run-1", rollout="7-0", root=False)
+        w.start("of-another", run="run-2", rollout="7-0", root=False, trace_id=THIRD_TRACE)
+        w.start("beside-it", run="run-1", rollout="8-0", root=False, trace_id=OTHER_TRACE)
+        await w.until(33)
+        w.end_rollout("7-0", trace_id=OTHER_TRACE, run="run-1")
+        await w.until(400)
+        leaked = {sandbox.key.sandbox_id: sandbox.progress.leaked for sandbox in w.active}
+        assert leaked == {"of-the-run": True, "of-another": False, "beside-it": False}

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import math
 from collections import Counter
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -373,3 +374,15 @@ async def test_the_loop_waits_for_events_without_a_deadline():
         w.start()
         await w.until(10_001)
         assert w.provider.times("sample") == [10_000]
+
+
+@in_virtual_time
+async def test_waiting_for_its_turn_after_a_restart_is_not_missed_but_what_was_due_before_is():
+    async with world(rate=0.02) as w:
+        w.restore(
+            [replace(started(f"s-{n}"), span_id=bytes([n + 1]) * 8) for n in range(2)],
+            {f"s-{n}": Progress(readings=7, last_reading_ns=at(-31)) for n in range(2)},
+        )
+        await w.until(60)
+        assert sorted(w.provider.times("sample", f"s-{n}")[0] for n in range(2)) == [0, 50]
+        assert [w.sink.of("sample", f"s-{n}")[0].detail for n in range(2)] == [(None, 2)] * 2
