@@ -72,6 +72,10 @@ class RunningPoller:
         assert self._process is not None
         return self._process.pid
 
+    def has_ended(self) -> bool:
+        """Whether it has ended by itself; `stop` then returns its exit code."""
+        return self._process is not None and self._process.poll() is not None
+
     def launch(self) -> None:
         """Start the process and return at once; `kill` may meet it before it is ready."""
         self._log_seen = self.log_file.stat().st_size if self.log_file.exists() else 0

@@ -6,11 +6,13 @@ from contextlib import contextmanager
 
 import pytest
 import requests
+from prometheus_client.parser import text_string_to_metric_families
 
 from sandgauge_schemas import names
 from support.delivered import ids_in
 from support.feed import GYM, feed, start_span
 from support.otlp_json import from_resource, traces
+from support.outbox_account import account
 from support.real_parts import require
 from support.running_poller import RunningPoller
 from support.waiting import wait_until
@@ -78,6 +80,9 @@ def test_spans_wait_until_there_is_room(osb, make_poller, otlp_sink, small_disk)
     refused = [answer for answer in answers if answer.status_code != 200]
     assert {(answer.status_code, answer.headers["Retry-After"]) for answer in refused} == {(503, "1")}
     assert get(poller, "/healthz").status_code == 200
+    wait_until(lambda: get(poller, "/readyz").status_code == 503, timeout_s=30, what="a poller that is not ready")
+    read = good_readings(poller)
+    wait_until(lambda: good_readings(poller) > read + 2, timeout_s=30, what="readings that cannot be stored")
     before = len(otlp_sink.spans(SAMPLE))
     ballast.unlink()
     wait_until(lambda: send(poller.endpoint, start_span(late)).status_code == 200, timeout_s=30, what="room again")
@@ -87,11 +92,51 @@ def test_spans_wait_until_there_is_room(osb, make_poller, otlp_sink, small_disk)
         ),
         30,
     )
+    assert get(poller, "/readyz").status_code == 200
     assert poller.stop() == 0
-    (line,) = poller.complaints()
-    assert f"{small_disk / 'state' / 'sandgauge.db'}: cannot be written" in line
-    assert "make room" in line
+    lines = poller.complaints()
+    assert [line for line in lines if "make room" not in line or "sandgauge.db: cannot be written" not in line] == []
+    assert len([line for line in lines if "times since" not in line]) <= 2, (
+        "full in the words of SQLite, or the system's"
+    )
+    (lost,) = [entry["message"] for entry in poller.log() if "are lost" in entry["message"]]
+    assert int(lost.split()[0]) >= 5
     poller.log_file.write_text("")
+    for signal, of_a_reading in (("traces", 1), ("metrics", 4)):
+        counted = account(small_disk / "state", signal)
+        assert counted.is_exact
+        assert counted.dropped >= of_a_reading
+
+
+def test_a_store_that_is_idle_finds_out_by_itself_that_there_is_room(make_poller, small_disk):
+    poller = make_poller(state={"directory": str(small_disk / "state")}, deployments=[])
+    poller.start()
+    assert get(poller, "/readyz").json()["store"] is True
+    ballast = fill(small_disk)
+    wait_until(
+        lambda: send(poller.endpoint, *map(start_span, map(str, range(200)))).status_code == 503,
+        timeout_s=30,
+        what="spans that are not stored",
+    )
+    shown = get(poller, "/readyz")
+    assert (shown.status_code, shown.json()["ready"], shown.json()["store"]) == (503, False, False)
+    assert "sandgauge.db: cannot be written" in shown.json()["store_trouble"]
+    assert "make room on that disk" in shown.json()["store_trouble"]
+    ballast.unlink()
+    wait_until(lambda: get(poller, "/readyz").status_code == 200, timeout_s=30, what="a poller that is ready")
+    assert "store_trouble" not in get(poller, "/readyz").json()
+    assert poller.stop() == 0
+    assert [line for line in poller.complaints() if "make room" not in line] == []
+    assert any("can be written again" in entry["message"] for entry in poller.log())
+    poller.log_file.write_text("")
+
+
+def good_readings(poller):
+    """Return how many readings went well by the poller's own count."""
+    families = text_string_to_metric_families(get(poller, "/metrics").text)
+    name, labels = "sandgauge_poller_reads_total", {"kind": "sample", "outcome": "ok"}
+    samples = [sample for family in families for sample in family.samples if sample.name == name]
+    return sum(sample.value for sample in samples if labels.items() <= sample.labels.items())
 
 
 def get(poller, path):
