@@ -6,14 +6,18 @@ import os
 import signal
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from sandgauge_poller.config import Config, ConfigErrors, as_yaml, find_config, load_config
 from sandgauge_poller.health import complaint
-from sandgauge_poller.logs import set_up_logs
-from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.version import __version__
+
+if TYPE_CHECKING:
+    from sandgauge_poller.config import Config
+
+# Each command imports its own: containers run `health` every few seconds, and most of the rest takes longer than it.
+# ruff: noqa: PLC0415
 
 _config_option = click.option(
     "--config",
@@ -34,6 +38,9 @@ def cli() -> None:
 @_config_option
 def run(config_file: Path | None) -> None:
     """Run the poller until SIGTERM or Ctrl-C."""
+    from sandgauge_poller.logs import set_up_logs
+    from sandgauge_poller.tracking.store_file import StateError
+
     config = _load(config_file)
     set_up_logs(config.logs.level, config.logs.format)
     try:
@@ -42,8 +49,8 @@ def run(config_file: Path | None) -> None:
         raise click.ClickException(str(error)) from error
 
 
-async def _run(config: Config) -> None:
-    from sandgauge_poller.service import Poller  # noqa: PLC0415  # half a second of imports that `check` does not need
+async def _run(config: "Config") -> None:
+    from sandgauge_poller.service import Poller
 
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -64,6 +71,8 @@ async def _run(config: Config) -> None:
 @click.option("--print-config", "print_it", is_flag=True, help="Print it with every default, secrets masked.")
 def check(config_file: Path | None, *, print_it: bool) -> None:
     """Check the configuration and say what is wrong, with file, line, key and cure."""
+    from sandgauge_poller.config import as_yaml
+
     config = _load(config_file)
     if print_it:
         click.echo(as_yaml(config), nl=False)
@@ -77,8 +86,8 @@ def check(config_file: Path | None, *, print_it: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(config_file: Path | None, *, as_json: bool) -> None:
     """Look at each dependency and say what is wrong and how to cure it; exit 1 if anything fails."""
-    from sandgauge_poller.doctor.examination import examine  # noqa: PLC0415  # half a second of imports
-    from sandgauge_poller.doctor.finding import Verdict  # noqa: PLC0415  # the same
+    from sandgauge_poller.doctor.examination import examine
+    from sandgauge_poller.doctor.finding import Verdict
 
     findings = []
     for finding in examine(config_file, os.environ, Path.cwd()):
@@ -110,13 +119,15 @@ def health(config_file: Path | None, urls: tuple[str, ...]) -> None:
 @click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
 def demo(arguments: tuple[str, ...]) -> None:
     """Show the whole pipeline on simulated sandboxes."""
-    from sandgauge_demo.command import demo as command  # noqa: PLC0415  # the other commands need none of it
+    from sandgauge_demo.command import demo as command
 
     command(args=list(arguments), prog_name="sandgauge demo")
 
 
-def _load(config_file: Path | None) -> Config:
+def _load(config_file: Path | None) -> "Config":
     """Return the configuration, or end with its errors on standard error."""
+    from sandgauge_poller.config import ConfigErrors, find_config, load_config
+
     try:
         config = load_config(find_config(config_file, os.environ, Path.cwd()), os.environ)
     except ConfigErrors as errors:
