@@ -34,6 +34,17 @@ class Life:
         feed(self._endpoint, start_span(self.id, trace_id=self._trace_id, attributes={**scope, **attributes}))
         return self
 
+    def begin(self) -> "Life":
+        """Tell the poller of it, and wait for the first good reading."""
+        self.start().wait_for(None, 1)
+        return self
+
+    def end(self, count: int = 1) -> dict[str, Any]:
+        """Delete it, tell the poller, and return its summary, which is the one with that number."""
+        self.osb.delete(self.id)
+        self.stop()
+        return self.summary(count)
+
     def stop(self, *, failed: bool = False) -> None:
         """Tell the poller that it was stopped, or that this failed."""
         feed(self._endpoint, stop_span(self.id, trace_id=self._trace_id, failed=failed))
@@ -82,3 +93,13 @@ class Life:
         self.wait(lambda: len(self.summaries()) >= count)
         assert len(self.summaries()) == count
         return self.summaries()[-1]
+
+
+def end_of(summary: dict[str, Any]) -> str:
+    """Return why the sandbox ended."""
+    return str(summary[names.NEMO_GYM_SANDBOX_END_REASON])
+
+
+def leaked(summary: dict[str, Any]) -> bool:
+    """Return whether it had leaked."""
+    return bool(summary[names.NEMO_GYM_SANDBOX_LEAKED])
