@@ -1,7 +1,7 @@
 """A real OpenTelemetry Collector that runs the shipped configuration: find one, start it, stop it.
 
 The demo and the integration tests use it. The configuration lives in `collector-config/` of a source checkout and is
-not part of the wheel; the variables set here are explained in `collector-config/README.md`.
+not part of the wheel; the variables set here are explained in `docs/collector.md`.
 """
 
 import hashlib

@@ -1,12 +1,11 @@
 """The shipped base configuration in a real Collector: who gets which spans and points, and with which keys."""
 
-import subprocess
 from collections import Counter
 from dataclasses import dataclass
 
 import pytest
 
-from sandgauge_demo.collector import JOINED, RunningCollector
+from sandgauge_demo.collector import RunningCollector
 from sandgauge_schemas.names import (
     METRIC_GYM_SANDBOX_CPU_COUNT,
     NEMO_GYM_ROLLOUT_ID,
@@ -26,14 +25,13 @@ from sandgauge_schemas.names import (
 from support.otlp_json import GYM_CASES, START_NS, captured, from_resource, gauge, metrics, point, span, traces
 from support.otlp_proto import plain_attributes
 from support.otlp_sink import OtlpSink
-from support.real_collector import collector, complaints, config_files, real_collector, send
+from support.real_collector import collector, complaints, send
 
 pytestmark = pytest.mark.integration
 
 LIFECYCLE = (SPAN_GYM_SANDBOX_REQUEST, SPAN_GYM_SANDBOX_START, SPAN_GYM_SANDBOX_STOP, SPAN_GYM_ROLLOUT)
 GYM = {SERVICE_NAME: "nemo-gym/swe_agent", NEMO_RUN_ID: "run-1"}
 BOTH_KEYS = {NEMO_RUN_ID: "run-1", NEMO_GYM_ROLLOUT_ID: "7-0"}
-overlays = pytest.mark.parametrize("overlays", [(), (JOINED,)], ids=["base", "base and joined"])
 
 
 def span_ids(spans):
@@ -79,23 +77,12 @@ def pipeline(tmp_path):
         yield Pipeline(running, poller, store, points)
 
 
-@overlays
-def test_validates_without_a_word(overlays):
-    configuration = config_files(*overlays)
-    command = [real_collector(configuration), "validate", *(f"--config={path}" for path in configuration)]
-    said = subprocess.run(command, env={}, capture_output=True, text=True, check=False)
-    assert (said.returncode, said.stdout, said.stderr) == (0, "", "")
-
-
-@overlays
-def test_starts_and_works_without_a_warning(tmp_path, overlays):
-    with OtlpSink() as sink:
-        addresses = {"poller": sink.endpoint, "traces": sink.endpoint, "metrics": sink.endpoint}
-        with collector(tmp_path, *overlays, **addresses) as running:
-            assert send(running, captured("rollout")) == 200
-            assert send(running, captured("opensandbox.metrics")) == 200
-            sink.wait_for(lambda sink: len(sink.requests()) >= 3)
-        assert complaints(running) == []
+def test_starts_and_works_without_a_warning(pipeline):
+    pipeline.send(captured("rollout"), captured("opensandbox.metrics"))
+    pipeline.feed()
+    pipeline.stored(14)
+    pipeline.metrics.wait_for(lambda sink: sink.requests() != [])
+    assert complaints(pipeline.collector) == []
 
 
 def test_of_captured_gym_runs_the_poller_gets_the_lifecycle_and_the_backend_everything(pipeline):

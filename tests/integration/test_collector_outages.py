@@ -5,23 +5,35 @@ import re
 import pytest
 import requests
 
-from sandgauge_demo.collector import CollectorError
 from sandgauge_schemas.names import METRIC_GYM_SANDBOX_CPU_COUNT, SPAN_GYM_SANDBOX_START
+from support.documents import document, section
 from support.otlp_json import from_resource, gauge, metrics, point, span, traces
 from support.otlp_sink import Answer, OtlpSink
-from support.real_collector import collector, complaints, send
+from support.real_collector import REMOTE_WRITE, collector, complaints, send
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
 TINY_BACKEND_QUEUES = """
 exporters:
-  otlp_http/traces: { sending_queue: { queue_size: 2, batch: { flush_timeout: 10ms, min_size: 1, max_size: 1 } } }
-  otlp_http/metrics: { sending_queue: { queue_size: 2 } }
+  otlp_http/traces: { sending_queue: { queue_size: 500, batch: { flush_timeout: 10ms, min_size: 1, max_size: 1 } } }
+  otlp_http/metrics: { sending_queue: { queue_size: 500 } }
+"""
+TINY_REMOTE_WRITE_QUEUE = """
+exporters:
+  otlp_http/traces: { sending_queue: { queue_size: 500, batch: { flush_timeout: 10ms, min_size: 1, max_size: 1 } } }
+  prometheus_remote_write: { remote_write_queue: { queue_size: 1 } }
+"""
+NO_MEMORY = """
+processors:
+  memory_limiter: { check_interval: 10ms, limit_mib: 1 }
 """
 QUICK_RETRIES = """
 exporters:
   otlp_http/poller: { retry_on_failure: { initial_interval: 10ms, max_interval: 10ms } }
 """
+
+READING = metrics({}, gauge(METRIC_GYM_SANDBOX_CPU_COUNT, point(1.0, {}), unit="{cpu}"))
 
 
 @pytest.fixture
@@ -54,6 +66,16 @@ def send_starts(running, count):
     return acknowledged, refusals
 
 
+def self_metrics(running):
+    """Return what the Collector says about itself: name, then exporter (or an empty text), then value."""
+    found = {}
+    for line in requests.get(running.self_metrics_url, timeout=10).text.splitlines():
+        if sample := re.fullmatch(r"(\w+)(?:{(.*)})? (\S+)", line):
+            exporter = re.search(r'exporter="([^"]*)"', sample[2] or "")
+            found.setdefault(sample[1], {})[exporter[1] if exporter else ""] = float(sample[3])
+    return found
+
+
 def feed(sink):
     return sorted(one.span_id for one in sink.spans())
 
@@ -71,25 +93,45 @@ def test_nothing_acknowledged_is_lost_from_the_feed(tmp_path, port, end):
             assert feed(poller) == sorted(before | after)
 
 
-def test_full_queue_of_the_feed_is_an_error_for_gym_and_loses_nothing_older(tmp_path, port):
+@pytest.mark.parametrize("end", ["", "kill", "stop"])
+def test_full_queue_of_the_feed_is_an_error_for_gym_and_loses_nothing_older(tmp_path, port, end):
     settings = {"POLLER_QUEUE_BYTES": "1000"}
     with collector(tmp_path, poller=f"http://127.0.0.1:{port}", settings=settings) as running:
         acknowledged, refusals = send_starts(running, 30)
         assert acknowledged
         assert set(refusals) == {503}
+        if end:
+            getattr(running, end)()
+            running.start()
+            assert send_starts(running, 1) == (set(), [503])
         with OtlpSink(port) as poller:
             poller.wait_for(lambda sink: len(sink.spans()) >= len(acknowledged), 30)
             assert feed(poller) == sorted(acknowledged)
 
 
-def test_dead_backends_with_full_queues_neither_push_back_on_gym_nor_hold_up_the_feed(tmp_path, overlay):
-    with OtlpSink() as poller, collector(tmp_path, overlay(TINY_BACKEND_QUEUES), poller=poller.endpoint) as running:
+def test_short_memory_is_an_error_that_gym_repeats_and_takes_nothing_in(tmp_path, overlay):
+    with OtlpSink() as poller, collector(tmp_path, overlay(NO_MEMORY), poller=poller.endpoint) as running:
+        wait_until(lambda: "Refusing data" in running.log_file.read_text(), timeout_s=10, what="a limit that is kept")
+        assert send_starts(running, 5) == (set(), [503] * 5)
+        assert "otelcol_processor_memory_limiter_refused_spans" in self_metrics(running)
+        assert poller.requests() == []
+
+
+@pytest.mark.parametrize(
+    ("overlays", "tiny"),
+    [((), TINY_BACKEND_QUEUES), ((REMOTE_WRITE,), TINY_REMOTE_WRITE_QUEUE)],
+    ids=["otlp", "remote write"],
+)
+def test_dead_backends_with_full_queues_neither_push_back_on_gym_nor_hold_up_the_feed(
+    tmp_path, overlay, overlays, tiny
+):
+    with OtlpSink() as poller, collector(tmp_path, *overlays, overlay(tiny), poller=poller.endpoint) as running:
         starts, refused_starts = send_starts(running, 40)
-        reading = metrics({}, gauge(METRIC_GYM_SANDBOX_CPU_COUNT, point(1.0, {}), unit="{cpu}"))
-        refused_points = [status for status in (send(running, reading) for _ in range(40)) if status != 200]
+        refused_points = [status for status in (send(running, READING) for _ in range(40)) if status != 200]
         assert (refused_starts, refused_points) == ([], [])
         poller.wait_for(lambda sink: len(sink.spans()) >= 40)
         assert feed(poller) == sorted(starts)
+        running.kill()  # a stop would wait for the dead backend once more
     overflows = {signal for line in complaints(running) for signal in re.findall(r'"otelcol.signal": "(\w+)"', line)}
     assert overflows == {"traces", "metrics"}
 
@@ -109,24 +151,27 @@ def test_any_other_answer_of_the_poller_is_final_counted_and_holds_up_nothing(tm
         send_starts(running, 4)
         poller.wait_for(lambda sink: sink.spans() != [])
         assert [one.status for one in poller.requests()] == [400, 404, 500, 200]
-        counted = requests.get(running.self_metrics_url, timeout=10).text
-        assert re.search(r'otelcol_exporter_send_failed_spans{[^}]*"otlp_http/poller"[^}]*} 3\n', counted)
+        assert self_metrics(running)["otelcol_exporter_send_failed_spans"]["otlp_http/poller"] == 3
         assert len([line for line in complaints(running) if "Dropping data" in line]) == 3
 
 
-def test_damaged_queue_file_stops_the_start_until_it_is_deleted(tmp_path):
-    running = collector(tmp_path)
-    running.start()
-    running.kill()
-    queue = tmp_path / "queues" / "exporter_otlp_http_poller_traces"
-    queue.write_bytes(b"noise" * 10_000)
-    with pytest.raises(CollectorError, match=r'"otlp_http/poller" exporter: invalid database'):
-        running.start()
-    queue.unlink()
-    with running:
-        assert send(running, traces(from_resource({}, span(SPAN_GYM_SANDBOX_START)))) == 200
-
-
-def test_second_collector_on_the_same_folder_does_not_start(tmp_path):
-    with collector(tmp_path), pytest.raises(CollectorError, match=r'"otlp_http/poller" exporter: timeout'):
-        collector(tmp_path).start()
+def test_what_the_documentation_asks_of_the_collectors_own_metrics_is_there(tmp_path, overlay, port):
+    """Fill every queue and have one request refused on each way, then look for each name of the page."""
+    tiny, settings = overlay(TINY_BACKEND_QUEUES), {"POLLER_QUEUE_BYTES": "1000"}
+    addresses = dict.fromkeys(("poller", "traces", "metrics"), f"http://127.0.0.1:{port}")
+    with collector(tmp_path, tiny, **addresses, settings=settings) as running:
+        with OtlpSink(port) as refusing:
+            refusing.script(*(Answer(status=400) for _ in range(3)))
+            send_starts(running, 1)
+            send(running, READING)
+            refusing.wait_for(lambda sink: len(sink.requests()) == 3)
+        send_starts(running, 30)
+        for _ in range(30):
+            send(running, READING)
+        asked = set(re.findall(r"otelcol_\w+", section(document("collector.md"), "Watch it")))
+        served = self_metrics(running)
+    # Another test shows the one that needs memory to be short.
+    assert asked - {"otelcol_processor_memory_limiter_refused_spans"} <= set(served)
+    size, capacity = served["otelcol_exporter_queue_size"], served["otelcol_exporter_queue_capacity"]
+    assert set(size) == set(capacity) == {"otlp_http/poller", "otlp_http/traces", "otlp_http/metrics"}
+    assert 0.5 < size["otlp_http/poller"] / capacity["otlp_http/poller"] <= 1
