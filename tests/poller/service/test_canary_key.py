@@ -3,7 +3,9 @@
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from itertools import product
 
 import pytest
 import requests
@@ -156,13 +158,17 @@ def _printed(poller):
     broken = poller.config_file.with_name("broken.yaml")
     text = poller.config_file.read_text()
     broken.write_text(text.replace("level: debug", "level: shout").replace("api_key:", "api-key:"))
-    said = {}
-    for arguments in (["check"], ["check", "--print-config"], ["doctor"], ["doctor", "--json"], ["run"]):
-        for file in (poller.config_file, broken):
-            command = [sys.executable, "-m", "sandgauge_poller", *arguments, "--config", str(file)]
-            done = subprocess.run(command, capture_output=True, check=False, timeout=60)
-            said[f"{' '.join(arguments)} {file.name}"] = done.stdout + done.stderr
-    return said
+
+    def say(command, file):
+        whole = [sys.executable, "-m", "sandgauge_poller", *command.split(), "--config", str(file)]
+        done = subprocess.run(whole, capture_output=True, check=False, timeout=60)
+        return f"{command} {file.name}", done.stdout + done.stderr
+
+    commands = product(
+        ("check", "check --print-config", "doctor", "doctor --json", "run"), (poller.config_file, broken)
+    )
+    with ThreadPoolExecutor(4) as pool:
+        return dict(pool.map(say, *zip(*commands, strict=True)))
 
 
 def _break_the_store(poller):
