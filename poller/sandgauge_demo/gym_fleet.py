@@ -12,7 +12,7 @@ import sandgauge_emitter
 from sandgauge_demo.gym import run
 from sandgauge_demo.scenario import fleet_rollouts
 
-_SECONDS_BETWEEN_RUNS = 20.0
+_SECONDS_BETWEEN_RUNS = 15.0
 """Shorter than a run takes, so that there are always sandboxes of more than one."""
 
 

@@ -15,7 +15,7 @@ SDK_DEFAULT: Mapping[str, str] = {"cpu": "1", "memory": "2Gi"}
 _ROLLOUTS_PER_TASK = 2
 _STAGGER_S = 0.4
 _FLEET_STAGGER_S = 1.0
-_FLEET_FACTOR = 3.0
+_FLEET_FACTOR = 2.0
 
 
 class Fate(Enum):
@@ -177,4 +177,4 @@ _OVERSIZED = (
         usage=(UsagePoint(0.0, 0.4, 300.0), UsagePoint(10.0, 0.2, 700.0)),
     ),
 )
-_FLEET_KINDS: tuple[_Kind, ...] = ((_FORGOTTEN, 8.0), (_HALTED, 40.0), (_OVERSIZED, 35.0))
+_FLEET_KINDS: tuple[_Kind, ...] = ((_FORGOTTEN, 8.0), (_HALTED, 30.0), (_OVERSIZED, 25.0))

@@ -21,6 +21,7 @@ MAX_METRICS_BYTES = 64 * 1024
 _MAX_ANSWER_BYTES = 1024**2
 API_KEY_HEADER = "OPEN-SANDBOX-API-KEY"
 _KEEPALIVE_S = 15.0
+_NO_ANSWER = (ErrorType.CONNECTION, ErrorType.TIMEOUT)
 
 
 class ControlPlane:
@@ -102,6 +103,12 @@ class ControlPlane:
         self._last_answer = LastAnswer(self._clock.monotonic(), error_type)
         if answer.error_type is ErrorType.UNAUTHORIZED:
             logger.warning("deployment %s: the control plane refused the poller; check its api_key", self._name)
+        elif answer.error_type in _NO_ANSWER:
+            logger.warning(
+                "deployment %s: the control plane gives no answer (%s); check that it is up, and its endpoint",
+                self._name,
+                answer.error_type.value,
+            )
         return answer
 
     def _url(self, sandbox_id: str, rest: str) -> URL:

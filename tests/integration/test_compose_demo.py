@@ -1,0 +1,129 @@
+"""The shipped compose file with its demo, asked over the ports that it publishes."""
+
+from collections import Counter, defaultdict
+
+import pytest
+
+from sandgauge_demo.scenario import fleet_rollouts
+from sandgauge_schemas import names
+from support.compose_stack import ComposeStack
+from support.jaeger_api import Trace
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+GYM, POLLER = "nemo-gym/demo", "sandgauge-poller"
+GAUGES = (
+    names.METRIC_GYM_SANDBOX_CPU_COUNT,
+    names.METRIC_GYM_SANDBOX_CPU_USED_PERCENTAGE,
+    names.METRIC_GYM_SANDBOX_MEMORY_TOTAL_MIB,
+    names.METRIC_GYM_SANDBOX_MEMORY_USED_MIB,
+)
+IDS = ("nemo_run_id", "nemo_gym_rollout_id")
+
+
+def as_prometheus_names(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def ended_rollouts(stack: ComposeStack) -> list[Trace]:
+    """Return the traces of rollouts that are over; the rollout's span is the last of what Gym sends."""
+    return [Trace.of(shown) for shown in stack.traces(GYM, names.SPAN_GYM_ROLLOUT)]
+
+
+def test_it_says_once_which_deployment_it_reads_and_every_service_is_well(demo_stack):
+    demo_stack.compose("--profile", "demo", "up", "--detach", "--wait")
+    readiness = demo_stack.get("status", "/readyz").json()
+    assert readiness["ready"]
+    assert list(readiness["control_planes"]) == ["opensandbox"]
+    assert demo_stack.get("grafana", "/api/health").status_code == 200
+    assert any("Fleet" in line for line in demo_stack.logs("grafana"))
+
+
+def test_one_trace_holds_what_gym_and_the_poller_say_of_a_rollout(demo_stack):
+    def has_summary() -> bool:
+        return any(
+            trace.names(POLLER) >= {names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY} for trace in ended_rollouts(demo_stack)
+        )
+
+    wait_until(has_summary, timeout_s=120, what="a rollout with the summary of a sandbox", interval_s=1)
+    for trace in ended_rollouts(demo_stack):
+        if names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY not in trace.names(POLLER):
+            continue
+        assert trace.names(GYM) >= {names.SPAN_GYM_ROLLOUT}
+        assert names.SPAN_GYM_SANDBOX_REQUEST in trace.all_names
+        assert names.SPAN_GYM_SANDBOX_START in trace.all_names
+        assert names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION in trace.names(POLLER)
+        assert names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE in trace.names(POLLER)
+
+
+def test_a_rollout_id_finds_the_four_gauges_of_its_sandboxes(demo_stack):
+    (newest, *_) = demo_stack.query("topk(1, timestamp(gym_sandbox_memory_used_mib))")
+    chosen = ", ".join(f'{label}="{newest["metric"][label]}"' for label in IDS)
+    for gauge in GAUGES:
+        series = demo_stack.query(f"last_over_time({as_prometheus_names(gauge)}{{{chosen}}}[2m])")
+        assert series, gauge
+        assert all(one["metric"]["nemo_gym_sandbox_request_id"] for one in series)
+
+
+def test_the_series_of_a_stopped_sandbox_end_at_once(demo_stack):
+    def stopped() -> set[str]:
+        return {
+            tags[names.NEMO_GYM_SANDBOX_ID]
+            for trace in ended_rollouts(demo_stack)
+            for span, tags in trace.spans
+            if span == names.SPAN_GYM_SANDBOX_STOP
+        }
+
+    wait_until(lambda: bool(stopped()), timeout_s=120, what="a stopped sandbox", interval_s=1)
+    ended = stopped()
+    # A sandbox that is gone would be seen for five minutes, did nobody say that it has ended.
+    wait_until(lambda: not (ended & live(demo_stack)), timeout_s=10, what="the end of their series", interval_s=0.5)
+    assert ended & seen(demo_stack)
+    assert live(demo_stack)
+
+
+def live(stack: ComposeStack) -> set[str]:
+    return {one["metric"]["nemo_gym_sandbox_id"] for one in stack.query("gym_sandbox_memory_used_mib")}
+
+
+def seen(stack: ComposeStack) -> set[str]:
+    series = stack.query("last_over_time(gym_sandbox_memory_used_mib[10m])")
+    return {one["metric"]["nemo_gym_sandbox_id"] for one in series}
+
+
+def test_the_joined_file_has_one_resource_for_each_rollout(demo_stack):
+    def resources() -> dict[tuple[str, str], set[str]]:
+        keys: dict[tuple[str, str], set[str]] = defaultdict(set)
+        for resource_spans in demo_stack.joined():
+            resource = {one["key"]: one["value"]["stringValue"] for one in resource_spans["resource"]["attributes"]}
+            rollout = (resource[names.NEMO_RUN_ID], resource[names.NEMO_GYM_ROLLOUT_ID])
+            keys[rollout].add(repr(sorted(resource)))
+        return keys
+
+    wait_until(lambda: bool(resources()), timeout_s=60, what="a line of the joined file", interval_s=1)
+    assert all(len(keys) == 1 for keys in resources().values())
+    rollouts = Counter(run for run, _ in resources())
+    assert rollouts.most_common(1)[0][1] <= len(fleet_rollouts())
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        pytest.param("sum(sandgauge_poller_leaks) > 0", id="a leak"),
+        pytest.param('sum(sandgauge_poller_reads{kind="sample", outcome!="ok"}) > 0', id="missed readings"),
+        pytest.param('gym_sandbox_memory_total_mib{nemo_gym_sandbox_sample_scope="node"}', id="a node's numbers"),
+        pytest.param(
+            'gym_sandbox_spans_calls{span_name="gym.sandbox.start", status_code="STATUS_CODE_ERROR"}',
+            id="a failed start",
+        ),
+    ],
+)
+def test_the_demo_shows(demo_stack, expression):
+    wait_until(lambda: bool(demo_stack.query(expression)), timeout_s=120, what=expression, interval_s=1)
+
+
+def test_the_whole_stack_keeps_within_its_memory(demo_stack):
+    listed = demo_stack.docker.run("stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}} {{.MemPerc}}")
+    print(f"\n{listed}")
+    assert all(float(line.split()[-1].rstrip("%")) < 80 for line in listed.splitlines())
