@@ -1,6 +1,7 @@
 """The one resource vocabulary: amounts as observed, and the whole-number shape of a creation request."""
 
 from dataclasses import dataclass, fields
+from functools import cache
 from typing import ClassVar, Self, TypeVar
 
 from sandgauge_schemas.attributes import Attributes, AttributeValue, number, text, whole
@@ -11,6 +12,12 @@ RESOURCE_KEYS = tuple(Resource)
 
 LARGEST_AMOUNT = 2**63 - 1
 """OTLP's whole numbers have 64 bits; nothing real comes near."""
+
+
+@cache
+def resource_keys(prefix: str) -> tuple[str, ...]:
+    """Return `<prefix>.<resource>` for each resource, in the contract's order; prefixes are the contract's own."""
+    return tuple(f"{prefix}.{key}" for key in RESOURCE_KEYS)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +52,13 @@ class SandboxResourceAmounts:
     @classmethod
     def from_attributes(cls, attributes: Attributes, prefix: str) -> Self:
         """Read `<prefix>.<resource>`; an amount below 0, beyond LARGEST_AMOUNT or of the wrong type is absent."""
+        cpu, memory_mib, disk_gib, gpu, gpu_type = resource_keys(prefix)
         return cls(
-            cpu=_possible(number(attributes, f"{prefix}.cpu")),
-            memory_mib=_possible(number(attributes, f"{prefix}.memory_mib")),
-            disk_gib=_possible(number(attributes, f"{prefix}.disk_gib")),
-            gpu=_possible(whole(attributes, f"{prefix}.gpu")),
-            gpu_type=text(attributes, f"{prefix}.gpu_type"),
+            cpu=_possible(number(attributes, cpu)),
+            memory_mib=_possible(number(attributes, memory_mib)),
+            disk_gib=_possible(number(attributes, disk_gib)),
+            gpu=_possible(whole(attributes, gpu)),
+            gpu_type=text(attributes, gpu_type),
         )
 
 

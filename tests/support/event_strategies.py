@@ -64,7 +64,12 @@ _any = {
 }
 any_events = (
     st.builds(RequestEvent, **_any, record=record_strategies.requests)
-    | st.builds(StartEvent, **_any, record=record_strategies.starts)
+    | st.builds(
+        StartEvent,
+        **_any,
+        record=record_strategies.starts,
+        instrumentation=st.none() | record_strategies.texts,
+    )
     | st.builds(
         StopEvent,
         **_any,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sandgauge_poller.config import Config, ConfigErrors, find_config, load_config
-from sandgauge_poller.doctor import collector, control_plane, listeners, open_files, scopes, state_folder
+from sandgauge_poller.doctor import collector, control_plane, listeners, open_files, scopes, start_spans, state_folder
 from sandgauge_poller.doctor.finding import Finding, failed, passed, warned
 from sandgauge_poller.doctor.running_poller import find_running, unmatched
 
@@ -30,6 +30,7 @@ def examine(config_file: Path | None, environ: Mapping[str, str], cwd: Path) -> 
 
 def _examine(config: Config) -> Iterator[Finding]:
     yield from state_folder.examine(config.state.directory)
+    yield from start_spans.examine(config.state.directory, time.time_ns())
     yield open_files.examine(config)
     running = find_running(config.status)
     yield from listeners.examine(config, running)

@@ -5,12 +5,11 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-from sandgauge_poller.doctor.finding import Finding, failed, passed, warned
+from sandgauge_poller.doctor.finding import Finding, failed, passed
 from sandgauge_poller.tracking import peek
 from sandgauge_poller.tracking.migrations import MIGRATIONS
 
 _WHAT = "state folder"
-_STARTS = "start spans"
 
 
 def examine(directory: Path) -> Iterator[Finding]:
@@ -26,8 +25,6 @@ def examine(directory: Path) -> Iterator[Finding]:
     try:
         owner, version = peek.owner(directory), peek.version(directory)
         yield _of_version(directory, owner, version)
-        if version == len(MIGRATIONS):
-            yield from _starts(peek.starts(directory))
     except (OSError, sqlite3.Error) as error:
         cure = "let this user read it; a poller sets a damaged store aside, and begins with an empty one"
         yield failed(_WHAT, f"{directory} cannot be read ({error})", cure)
@@ -41,14 +38,3 @@ def _of_version(directory: Path, owner: str | None, version: int | None) -> Find
         return passed(_WHAT, f"{directory} is used by the poller with process id {owner}")
     content = "empty" if version is None else f"of version {version}"
     return passed(_WHAT, f"{directory} can be written, is {content}, and nobody uses it")
-
-
-def _starts(starts: peek.Starts) -> Iterator[Finding]:
-    if not starts.known:
-        return
-    counted = f"{starts.with_request} of {starts.known} known sandboxes came with a request, so from the emitter"
-    if starts.with_request == starts.known:
-        yield passed(_STARTS, counted)
-    else:
-        cure = "what was requested and submitted is unknown without it: install sandgauge[gym] where Gym runs"
-        yield warned(_STARTS, f"{counted}; the others are stock Gym's alone", cure)

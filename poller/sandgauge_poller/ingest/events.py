@@ -58,6 +58,8 @@ class StartEvent(SpanEvent):
     """A sandbox came up; its record has a sandbox id that fits the contract."""
 
     record: StartRecord
+    instrumentation: str | None = None
+    """Name of the instrumentation scope that made the span: stock Gym's or the emitter's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

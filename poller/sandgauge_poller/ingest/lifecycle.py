@@ -63,7 +63,8 @@ def _start_or_stop(span: SpanData, received_ns: int) -> Interpreted:
         return Interpreted(SpanOutcome.REJECTED, SpanReason.BAD_SANDBOX_ID)
     common = _common(span, received_ns)
     if is_start:
-        return _accepted(span, StartEvent(**common, record=StartRecord.from_attributes(span.attributes)))
+        record = StartRecord.from_attributes(span.attributes)
+        return _accepted(span, StartEvent(**common, record=record, instrumentation=span.instrumentation))
     keys = JoinKeys.from_attributes(span.attributes)
     scope = text(span.attributes, names.NEMO_GYM_SANDBOX_SCOPE)
     return _accepted(span, StopEvent(**common, keys=keys, scope=scope, failed=span.failed))

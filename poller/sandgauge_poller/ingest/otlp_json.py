@@ -10,6 +10,7 @@ from contextlib import suppress
 from typing import Any
 
 from sandgauge_poller.ingest.spans import (
+    KEPT_ATTRIBUTES,
     LIFECYCLE_SPANS,
     MOST_ITEMS,
     AttributeCollector,
@@ -18,6 +19,8 @@ from sandgauge_poller.ingest.spans import (
     TooManyItemsError,
     UndecodableError,
     inherit,
+    is_unicode,
+    usable_name,
 )
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import AttributeValue
@@ -30,6 +33,7 @@ _WHOLE = re.compile(r"-?[0-9]{1,20}")
 _DOUBLE = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
 _ERROR_CODES = (2, "2", "STATUS_CODE_ERROR")
+_ONLY_OBJECTS = {dict}
 _INT64 = range(-(2**63), 2**63)
 _UINT64 = range(2**64)
 
@@ -62,16 +66,24 @@ def _decode_resource_spans(resource_spans: dict[str, Any], decoded: Decoded) -> 
         if attribute.get("key") == names.SERVICE_NAME:
             own = _value(attribute) == names.SANDGAUGE_POLLER_SERVICE_NAME
     for scope_spans in _objects(resource_spans, "scopeSpans"):
+        instrumentation = _instrumentation(scope_spans)
         for span in _objects(scope_spans, "spans"):
             if _text(span, "name") not in LIFECYCLE_SPANS:
                 decoded.pass_over(SpanReason.OTHER_SPAN)
             elif own:
                 decoded.pass_over(SpanReason.OWN_SPAN)
             else:
-                decoded.add(_span(span, collector.values))
+                decoded.add(_span(span, collector.values, instrumentation))
 
 
-def _span(span: dict[str, Any], resource: dict[str, AttributeValue]) -> SpanData:
+def _instrumentation(scope_spans: dict[str, Any]) -> str | None:
+    """Return the name of the instrumentation scope; one that cannot be read is no reason to refuse spans."""
+    scope = scope_spans.get("scope")
+    name = scope.get("name") if isinstance(scope, dict) else None
+    return usable_name(name) if isinstance(name, str) else None
+
+
+def _span(span: dict[str, Any], resource: dict[str, AttributeValue], instrumentation: str | None) -> SpanData:
     collector = _collect(_objects(span, "attributes"))
     return SpanData(
         name=_text(span, "name"),
@@ -81,6 +93,7 @@ def _span(span: dict[str, Any], resource: dict[str, AttributeValue]) -> SpanData
         start_ns=_whole(span, "startTimeUnixNano", _UINT64),
         end_ns=_whole(span, "endTimeUnixNano", _UINT64),
         failed=_object(span, "status").get("code") in _ERROR_CODES,
+        instrumentation=instrumentation,
         attributes=inherit(collector.values, resource),
         contradictory=collector.contradictory,
     )
@@ -90,7 +103,7 @@ def _collect(attributes: list[dict[str, Any]]) -> AttributeCollector:
     collector = AttributeCollector()
     for attribute in attributes:
         key = _text(attribute, "key")
-        if collector.wants(key):
+        if key in KEPT_ATTRIBUTES:
             collector.add(key, _value(attribute))
     return collector
 
@@ -99,7 +112,7 @@ def _value(attribute: dict[str, Any]) -> AttributeValue | None:
     value = _object(attribute, "value")
     match value:
         case {"stringValue": str(found)}:
-            return found
+            return found if is_unicode(found) else None
         case {"boolValue": bool(flag)}:
             return flag
         case {"intValue": number} if number is not None:
@@ -161,6 +174,6 @@ def _objects(fields: dict[str, Any], key: str) -> list[dict[str, Any]]:
     value = fields.get(key)
     if value is None:
         return []
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+    if not isinstance(value, list) or not {*map(type, value)} <= _ONLY_OBJECTS:
         raise UndecodableError(f"{key}: not a list of objects")
     return value

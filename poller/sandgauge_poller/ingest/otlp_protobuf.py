@@ -1,20 +1,25 @@
-"""OTLP trace requests in protobuf: each lifecycle span is decoded by itself, of any other only the name is read."""
+"""OTLP trace requests in protobuf: each lifecycle span is decoded by itself, any other is searched for a name."""
 
+import re
 from collections.abc import Iterable
+from functools import cached_property
 
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
 from sandgauge_poller.ingest.spans import (
+    KEPT_ATTRIBUTES,
     LIFECYCLE_SPANS,
+    MAX_TEXT,
     AttributeCollector,
     Decoded,
     SpanData,
     UndecodableError,
     inherit,
+    usable_name,
 )
 from sandgauge_poller.ingest.wire import WireReader
 from sandgauge_schemas import names
@@ -24,6 +29,7 @@ from sandgauge_schemas.names import SpanReason
 MAX_MESSAGE = 256 * 1024
 """Largest lifecycle span or Resource that is decoded, in bytes: one takes up to forty times as much memory."""
 
+_A_LIFECYCLE_NAME = re.compile(b"|".join(re.escape(name.encode()) for name in sorted(LIFECYCLE_SPANS)))
 _LIFECYCLE_NAMES = frozenset(name.encode() for name in LIFECYCLE_SPANS)
 
 
@@ -41,15 +47,39 @@ def decode_protobuf(body: bytes) -> Decoded:
 def _decode_resource_spans(reader: WireReader, resource_spans: memoryview, decoded: Decoded) -> None:
     resource = _Resource(reader, resource_spans)
     for scope_spans in reader.contents(resource_spans, ResourceSpans.SCOPE_SPANS_FIELD_NUMBER):
+        instrumentation = _Instrumentation(reader, scope_spans)
         for message in reader.contents(scope_spans, ScopeSpans.SPANS_FIELD_NUMBER):
-            if next(reader.contents(message, Span.NAME_FIELD_NUMBER), b"") not in _LIFECYCLE_NAMES:
+            if not _may_be_of_a_lifecycle(reader, message):
                 decoded.pass_over(SpanReason.OTHER_SPAN)
             elif len(message) > MAX_MESSAGE or resource.is_too_large:
                 decoded.pass_over(SpanReason.TOO_LARGE)
             elif resource.is_own:
                 decoded.pass_over(SpanReason.OWN_SPAN)
             else:
-                _decode_span(reader, message, resource.values, decoded)
+                _decode_span(reader, message, resource, instrumentation, decoded)
+
+
+def _may_be_of_a_lifecycle(reader: WireReader, message: memoryview) -> bool:
+    """Look for a name, fast; what is too large to be decoded is looked at exactly."""
+    if _A_LIFECYCLE_NAME.search(message) is None:
+        return False
+    return (
+        len(message) <= MAX_MESSAGE or next(reader.contents(message, Span.NAME_FIELD_NUMBER), b"") in _LIFECYCLE_NAMES
+    )
+
+
+class _Instrumentation:
+    """Name of the instrumentation scope of some spans, looked for when the first of them asks."""
+
+    def __init__(self, reader: WireReader, scope_spans: memoryview) -> None:
+        self._reader = reader
+        self._scope_spans = scope_spans
+
+    @cached_property
+    def name(self) -> str | None:
+        scope = next(self._reader.contents(self._scope_spans, ScopeSpans.SCOPE_FIELD_NUMBER), memoryview(b""))
+        name = next(self._reader.contents(scope, InstrumentationScope.NAME_FIELD_NUMBER), memoryview(b""))
+        return usable_name(bytes(name[: MAX_TEXT + 1]).decode("utf-8", "replace"))
 
 
 class _Resource:
@@ -93,13 +123,13 @@ class _Resource:
 
 
 def _decode_span(
-    reader: WireReader, message: memoryview, resource: dict[str, AttributeValue], decoded: Decoded
+    reader: WireReader, message: memoryview, resource: _Resource, instrumentation: _Instrumentation, decoded: Decoded
 ) -> None:
     span = Span.FromString(bytes(message))
-    if span.name not in LIFECYCLE_SPANS:  # it has several names, of which the last one counts
+    reader.spend(len(span.attributes))
+    if span.name not in LIFECYCLE_SPANS:  # the name stood elsewhere in it, or it has several, of which the last counts
         decoded.pass_over(SpanReason.OTHER_SPAN)
         return
-    reader.spend(len(span.attributes))
     collector = _collect(span.attributes)
     decoded.add(
         SpanData(
@@ -110,7 +140,8 @@ def _decode_span(
             start_ns=span.start_time_unix_nano,
             end_ns=span.end_time_unix_nano,
             failed=span.status.code == Status.STATUS_CODE_ERROR,
-            attributes=inherit(collector.values, resource),
+            instrumentation=instrumentation.name,
+            attributes=inherit(collector.values, resource.values),
             contradictory=collector.contradictory,
         )
     )
@@ -119,15 +150,19 @@ def _decode_span(
 def _collect(attributes: Iterable[KeyValue]) -> AttributeCollector:
     collector = AttributeCollector()
     for attribute in attributes:
-        if collector.wants(attribute.key):
-            collector.add(attribute.key, _value(attribute.value))
+        key = attribute.key
+        if key in KEPT_ATTRIBUTES:
+            collector.add(key, _value(attribute.value))
     return collector
 
 
 def _value(value: AnyValue) -> AttributeValue | None:
+    found = value.string_value
+    if found:
+        return found
     match value.WhichOneof("value"):
         case "string_value":
-            return value.string_value
+            return ""
         case "bool_value":
             return value.bool_value
         case "int_value":

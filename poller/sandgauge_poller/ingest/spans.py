@@ -3,11 +3,12 @@
 from collections import Counter
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import AttributeValue
 from sandgauge_schemas.names import SpanReason
+from sandgauge_schemas.records import REQUEST_KEYS, START_KEYS
 
 LIFECYCLE_SPANS = frozenset(
     {
@@ -22,15 +23,12 @@ LIFECYCLE_SPANS = frozenset(
 RESOURCE_KEYS = (names.NEMO_RUN_ID, names.NEMO_GYM_ROLLOUT_ID)
 """Join keys that a span inherits from its Resource when it has none of its own."""
 
-ATTRIBUTE_PREFIX = "nemo."
-"""Of a lifecycle span only these attributes are kept."""
-
 MAX_TEXT = 1024
 """Longest text kept of an attribute, in characters; a longer one, and one that is no Unicode, counts as absent."""
 
-MAX_ATTRIBUTES = 2048
-"""Most attributes kept of one span; a creation request with 256 sidecars has fewer."""
 
+KEPT_ATTRIBUTES = frozenset({*REQUEST_KEYS, *START_KEYS})
+"""Attributes of a lifecycle span that mean something; the value of any other is not even looked at."""
 
 MOST_SPANS = 50_000
 """Most spans of one request: six times what a Collector puts into one unless told otherwise."""
@@ -56,8 +54,7 @@ class TooManyItemsError(UndecodableError):
         super().__init__(f"more than {MOST_SPANS} spans, or {MOST_ITEMS} fields or values; send smaller batches")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SpanData:
+class SpanData(NamedTuple):
     """One lifecycle span as it came; ids of any length, times in ns (0: not given)."""
 
     name: str
@@ -67,6 +64,8 @@ class SpanData:
     start_ns: int
     end_ns: int
     failed: bool
+    instrumentation: str | None
+    """Name of the instrumentation scope that made it."""
     attributes: dict[str, AttributeValue]
     contradictory: bool = False
     """Whether an attribute stood there twice with different values; the last one won."""
@@ -95,36 +94,33 @@ class Decoded:
 
 
 class AttributeCollector:
-    """Gather the attributes that are kept, and notice contradictions."""
+    """Gather attributes of KEPT_ATTRIBUTES, and notice contradictions."""
 
     def __init__(self) -> None:
         self.values: dict[str, AttributeValue] = {}
         self.contradictory = False
 
-    @staticmethod
-    def wants(key: str) -> bool:
-        """Whether an attribute of that key is kept; the value of any other need not be decoded."""
-        return key.startswith(ATTRIBUTE_PREFIX) and len(key) <= MAX_TEXT
-
     def add(self, key: str, value: AttributeValue | None) -> None:
-        """Keep an attribute that is wanted; None (empty, or of a kind not used) counts as absent."""
-        if value is None or (isinstance(value, str) and not _is_usable(value)):
+        """Keep an attribute; None (empty, or of a kind not used) counts as absent, as does a text that is too long."""
+        if value is None or (isinstance(value, str) and len(value) > MAX_TEXT):
             return
         if key in self.values:
             self.contradictory = self.contradictory or self.values[key] != value
-        elif len(self.values) >= MAX_ATTRIBUTES:
-            return
         self.values[key] = value
 
 
-def _is_usable(value: str) -> bool:
-    if len(value) > MAX_TEXT:
-        return False
+def is_unicode(value: str) -> bool:
+    """Whether a text can be stored and sent: JSON can write half a surrogate pair, and nothing after it can."""
     try:
         value.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON can write and nothing after it can store or send
+    except UnicodeEncodeError:
         return False
     return True
+
+
+def usable_name(value: str) -> str | None:
+    """Return a name of which something can be said, else None."""
+    return value if value and len(value) <= MAX_TEXT and is_unicode(value) else None
 
 
 def inherit(values: dict[str, AttributeValue], resource: dict[str, AttributeValue]) -> dict[str, AttributeValue]:

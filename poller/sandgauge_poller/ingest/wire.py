@@ -10,6 +10,8 @@ from sandgauge_poller.ingest.spans import MOST_ITEMS, TooManyItemsError, Undecod
 _VARINT, _I64, _LEN, _I32 = 0, 1, 2, 5
 _FIXED = {_I64: 8, _I32: 4}
 _LONGEST_VARINT = 10
+_LAST_BYTE = 0x7F
+"""A larger byte of a number says that more follow."""
 
 
 class WireReader:
@@ -32,7 +34,10 @@ class WireReader:
         at, end = 0, len(message)
         while at < end:
             self.spend(1)
-            tag, at = _varint(message, at)
+            tag = message[at]
+            at += 1
+            if tag > _LAST_BYTE:
+                tag, at = _varint(message, at - 1)
             kind = tag & 7
             if kind == _LEN:
                 length, at = _varint(message, at)
@@ -56,7 +61,7 @@ def _varint(message: memoryview, at: int) -> tuple[int, int]:
     for byte in message[at : at + _LONGEST_VARINT]:
         at += 1
         value |= (byte & 0x7F) << shift
-        if byte < 0x80:  # noqa: PLR2004  # the bit that says that more follows
+        if byte <= _LAST_BYTE:
             return value, at
         shift += 7
     raise UndecodableError("the body is not an OTLP trace request in protobuf")

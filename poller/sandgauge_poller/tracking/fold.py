@@ -32,7 +32,7 @@ class Lifecycle:
         if event.record.keys.rollout_id is not None:
             conflicting = conflicting or (naming is not None and _rollout(naming) != _rollout(event))
             naming = earliest(naming, event)
-        return replace(self, start=earliest(self.start, event), naming_start=naming, conflicting=conflicting)
+        return Lifecycle(earliest(self.start, event), naming, self.stop, conflicting)
 
     def with_stop(self, event: StopEvent) -> "Lifecycle":
         """Fold a stop span in; a failed one changes nothing, for the sandbox lives on."""

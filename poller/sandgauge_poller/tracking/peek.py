@@ -17,10 +17,12 @@ _PATIENCE_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starts:
-    """How many sandboxes the store knows the start of, and of how many that start came with a request id."""
+    """Start spans that one instrumentation scope made (None: not known), all of them with a request id or none."""
 
-    known: int
-    with_request: int
+    instrumentation: str | None
+    has_request: bool
+    count: int
+    last_received_ns: int
 
 
 def owner(directory: Path) -> str | None:
@@ -50,13 +52,19 @@ def version(directory: Path) -> int | None:
         return int(connection.execute("PRAGMA user_version").fetchone()[0])
 
 
-def starts(directory: Path) -> Starts:
+def starts(directory: Path) -> list[Starts]:
     """Count what still counts; raises sqlite3.Error where the store cannot be read."""
-    query = "SELECT count(*), count(json_extract(body, ?)) FROM event WHERE kind = ? AND body IS NOT NULL"
+    query = (
+        "SELECT json_extract(body, '$.instrumentation'), json_extract(body, ?) IS NOT NULL, count(*), max(received_ns)"
+        " FROM event WHERE kind = ? AND body IS NOT NULL GROUP BY 1, 2"
+    )
     request_id = f'$.attributes."{names.NEMO_GYM_SANDBOX_REQUEST_ID}"'
     with closing(_connect(directory / STORE_FILE)) as connection:
-        known, with_request = connection.execute(query, (request_id, EventKind.START.value)).fetchone()
-    return Starts(known=known, with_request=with_request)
+        rows = connection.execute(query, (request_id, EventKind.START.value)).fetchall()
+    return [
+        Starts(instrumentation=name, has_request=bool(has_request), count=count, last_received_ns=last_ns)
+        for name, has_request, count, last_ns in rows
+    ]
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -3,8 +3,11 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
 
 from sandgauge_poller.config import scope_identity
+
+_MOST_ROUTES = 1024
 
 
 class RouteOutcome(Enum):
@@ -40,10 +43,19 @@ class Routing:
 
     def __init__(self, deployments: Sequence[DeploymentNames]) -> None:
         self._deployments = tuple(deployments)
+        # Every span comes with one of few scopes; what a sender makes up must not be kept for ever.
+        self._chosen = lru_cache(maxsize=_MOST_ROUTES)(self._choose)
         self._stop_owners = {d.name: (d.name, _owner(d.provider), _owner(None)) for d in self._deployments}
 
     def route(self, provider: str | None, scope: str | None) -> Route:
         """Return the deployment that takes the span, by scope first, else as the only one that could be meant."""
+        return self._chosen(provider, scope)
+
+    def stop_owners(self, owner: str) -> tuple[str, ...]:
+        """Return the owners under which the stop of a sandbox may come: its own, or none that names the deployment."""
+        return self._stop_owners.get(owner, (owner,))
+
+    def _choose(self, provider: str | None, scope: str | None) -> Route:
         candidates = [d for d in self._deployments if provider is None or d.provider == provider]
         identity = scope_identity(scope) if scope else None
         named = [d for d in candidates if identity is not None and identity in d.scopes]
@@ -51,10 +63,6 @@ class Routing:
             chosen = (named or candidates)[0]
             return Route(chosen.name, chosen.name, RouteOutcome.MATCHED)
         return Route(_owner(provider), None, RouteOutcome.UNMATCHED if candidates else RouteOutcome.NOT_CONFIGURED)
-
-    def stop_owners(self, owner: str) -> tuple[str, ...]:
-        """Return the owners under which the stop of a sandbox may come: its own, or none that names the deployment."""
-        return self._stop_owners.get(owner, (owner,))
 
 
 def _owner(provider: str | None) -> str:

@@ -18,6 +18,11 @@ from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
 
 logger = logging.getLogger(__name__)
 
+_as_json = json.JSONEncoder(separators=(",", ":")).encode
+_LIVE = "live"
+_ROWS_AT_ONCE = 1000
+"""SQLite takes 32,766 values in one statement."""
+
 
 class EventKind(Enum):
     """Kind of an event's row."""
@@ -37,27 +42,68 @@ class EventRow:
 
 
 def insert_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> list[bool]:
-    """Store events; return for each whether it was news (not a repeat, and not of a sandbox that is done with)."""
-    return [_insert_event(connection, row) for row in rows]
+    """Store events; return for each whether it was news (not a repeat, and not of a sandbox that is done with).
 
-
-def _insert_event(connection: sqlite3.Connection, row: EventRow) -> bool:
-    event = row.event
-    kind, subject, body = _encode(event)
-    owner = row.key.owner if row.key else ""
-    done = row.key is not None and _is_done(connection, row.key)
-    cursor = connection.execute(
-        "INSERT OR IGNORE INTO event (trace_id, span_id, kind, owner, subject, received_ns, body)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?)",
-        (event.trace_id, event.span_id, kind.value, owner, subject, event.received_ns, None if done else body),
-    )
-    news = cursor.rowcount == 1 and not done
-    if news and isinstance(event, StartEvent) and row.key is not None:
-        connection.execute(
-            "INSERT OR IGNORE INTO sandbox (owner, sandbox_id, state, updated_ns) VALUES (?, ?, 'live', ?)",
-            (row.key.owner, row.key.sandbox_id, event.received_ns),
-        )
+    A few statements for many rows: each gives the interpreter away and has to get it back, which under load takes much
+    longer than the row.
+    """
+    news: list[bool] = []
+    for at in range(0, len(rows), _ROWS_AT_ONCE):
+        news += _insert_events(connection, rows[at : at + _ROWS_AT_ONCE])
     return news
+
+
+def _insert_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> list[bool]:
+    known = _known(connection, rows)
+    done = _done(connection, {row.key for row in rows if row.key is not None})
+    events: list[object] = []
+    sandboxes: list[object] = []
+    news = []
+    for row in rows:
+        event, key = row.event, row.key
+        span = (event.trace_id, event.span_id)
+        is_new, is_done = span not in known, key in done
+        news.append(is_new and not is_done)
+        if not is_new:
+            continue
+        known.add(span)
+        kind, subject, body = _encode(event)
+        owner = key.owner if key else ""
+        events += (*span, kind.value, owner, subject, event.received_ns, None if is_done else body)
+        if key is not None and isinstance(event, StartEvent) and not is_done:
+            sandboxes += (key.owner, key.sandbox_id, _LIVE, event.received_ns)
+    columns = "trace_id, span_id, kind, owner, subject, received_ns, body"
+    _insert(connection, f"INSERT INTO event ({columns})", events, 7)
+    _insert(connection, "INSERT OR IGNORE INTO sandbox (owner, sandbox_id, state, updated_ns)", sandboxes, 4)
+    return news
+
+
+def _known(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> set[tuple[bytes, bytes]]:
+    """Return those spans, by their ids, that are stored already."""
+    spans = {(row.event.trace_id, row.event.span_id) for row in rows}
+    query = f"WITH span AS ({_values(len(spans), 2)}) SELECT e.trace_id, e.span_id FROM span"  # noqa: S608  # constant text
+    query += " CROSS JOIN event e ON e.trace_id = span.column1 AND e.span_id = span.column2"
+    return set(connection.execute(query, [id_ for span in spans for id_ in span]))
+
+
+def _done(connection: sqlite3.Connection, keys: Collection[SandboxKey]) -> set[SandboxKey | None]:
+    """Return those sandboxes that are done with."""
+    if not keys:
+        return set()
+    query = f"WITH key AS ({_values(len(keys), 2)}) SELECT s.owner, s.sandbox_id FROM key"  # noqa: S608  # constant text
+    query += " CROSS JOIN sandbox s ON s.owner = key.column1 AND s.sandbox_id = key.column2 AND s.state = 'done'"
+    ids = [id_ for key in keys for id_ in (key.owner, key.sandbox_id)]
+    return {SandboxKey(owner, sandbox_id) for owner, sandbox_id in connection.execute(query, ids)}
+
+
+def _insert(connection: sqlite3.Connection, into: str, values: Sequence[object], columns: int) -> None:
+    if values:
+        connection.execute(f"{into} {_values(len(values) // columns, columns)}", values)
+
+
+def _values(rows: int, columns: int) -> str:
+    row = f"({','.join('?' * columns)})"
+    return f"VALUES {','.join([row] * rows)}"
 
 
 def _is_done(connection: sqlite3.Connection, key: SandboxKey) -> bool:
@@ -152,7 +198,11 @@ def finish(connection: sqlite3.Connection, key: SandboxKey, now_ns: int) -> None
         " DO UPDATE SET state = 'done', progress = NULL, updated_ns = excluded.updated_ns",
         (key.owner, key.sandbox_id, now_ns),
     )
-    connection.execute("UPDATE event SET body = NULL WHERE owner = ? AND subject = ?", (key.owner, key.sandbox_id))
+    # A stop that names no deployment may be that of another sandbox too.
+    connection.execute(
+        "UPDATE event SET body = NULL WHERE owner = ? AND subject = ? AND NOT (kind = ? AND owner GLOB 'provider:*')",
+        (key.owner, key.sandbox_id, EventKind.STOP.value),
+    )
 
 
 def prune(
@@ -195,12 +245,14 @@ def _encode(event: LifecycleEvent) -> tuple[EventKind, str, str]:
             kind, subject, attributes = EventKind.REQUEST, event.record.keys.request_id, event.record.to_attributes()
         case StartEvent():
             kind, subject, attributes = EventKind.START, event.record.keys.sandbox_id, event.record.to_attributes()
+            if event.instrumentation is not None:
+                body["instrumentation"] = event.instrumentation
         case StopEvent():
             kind, subject, attributes = EventKind.STOP, event.keys.sandbox_id, event.keys.to_attributes()
             body |= {"scope": event.scope, "failed": event.failed}
         case RolloutEvent():
             kind, subject, attributes = EventKind.ROLLOUT, event.trace_id.hex(), event.keys.to_attributes()
-    return kind, subject or "", json.dumps(body | {"attributes": attributes}, separators=(",", ":"))
+    return kind, subject or "", _as_json(body | {"attributes": attributes})
 
 
 def _decode(trace_id: bytes, span_id: bytes, kind: EventKind, received_ns: int, body: bytes | str) -> LifecycleEvent:
@@ -218,7 +270,8 @@ def _decode(trace_id: bytes, span_id: bytes, kind: EventKind, received_ns: int, 
         case EventKind.REQUEST:
             return RequestEvent(**common, record=RequestRecord.from_attributes(attributes))
         case EventKind.START:
-            return StartEvent(**common, record=StartRecord.from_attributes(attributes))
+            record = StartRecord.from_attributes(attributes)
+            return StartEvent(**common, record=record, instrumentation=fields.get("instrumentation"))
         case EventKind.STOP:
             keys, scope, failed = JoinKeys.from_attributes(attributes), fields["scope"], fields["failed"]
             return StopEvent(**common, keys=keys, scope=scope, failed=failed)

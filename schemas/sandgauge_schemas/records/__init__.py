@@ -5,11 +5,20 @@ Reading is tolerant, since spans come from anywhere: an attribute of the wrong t
 
 from sandgauge_schemas.records.allocation import Allocation, AllocationRecord, ComponentAllocation
 from sandgauge_schemas.records.keys import JoinKeys, ReadingStatus
-from sandgauge_schemas.records.requests import RequestRecord, Sidecar, StartRecord, Submission
+from sandgauge_schemas.records.requests import (
+    REQUEST_KEYS,
+    START_KEYS,
+    RequestRecord,
+    Sidecar,
+    StartRecord,
+    Submission,
+)
 from sandgauge_schemas.records.sample import SampleRecord
 from sandgauge_schemas.records.summary import SUMMARY_QUANTITIES, Statistics, SummaryRecord
 
 __all__ = [
+    "REQUEST_KEYS",
+    "START_KEYS",
     "SUMMARY_QUANTITIES",
     "Allocation",
     "AllocationRecord",

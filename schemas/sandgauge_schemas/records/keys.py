@@ -9,6 +9,15 @@ from sandgauge_schemas.attributes import Attributes, AttributeValue, text, whole
 MAX_INDEXED = 256
 """Most components or sidecars read back from one span: a bound on what a forged count can cost."""
 
+JOIN_KEYS = (
+    names.NEMO_RUN_ID,
+    names.NEMO_GYM_ROLLOUT_ID,
+    names.NEMO_GYM_SANDBOX_REQUEST_ID,
+    names.NEMO_GYM_SANDBOX_ID,
+    names.NEMO_GYM_SANDBOX_PROVIDER,
+)
+"""Attributes that JoinKeys is read from."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JoinKeys:

@@ -6,8 +6,8 @@ from typing import Self
 
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import Attributes, AttributeValue, flag, number, text, whole
-from sandgauge_schemas.records.keys import JoinKeys, double, indexed, present
-from sandgauge_schemas.resources import SandboxResourceAmounts, SandboxResources
+from sandgauge_schemas.records.keys import JOIN_KEYS, MAX_INDEXED, JoinKeys, double, indexed, present
+from sandgauge_schemas.resources import SandboxResourceAmounts, SandboxResources, resource_keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,23 +18,38 @@ class Sidecar:
     resources: SandboxResources
 
 
+_UNDECLARED = Sidecar(name=None, resources=SandboxResources())
+"""A sidecar of which nothing is known; there may be a great many."""
+
+_SIDECAR_OF_KEY = {
+    key: index
+    for index in range(MAX_INDEXED)
+    for key in (names.requested_sidecar_name(index), *resource_keys(names.requested_sidecar_prefix(index)))
+}
+
+
 def sidecar_attributes(sidecars: Sequence[Sidecar]) -> dict[str, AttributeValue]:
     """Return `requested.sidecar_count` and `requested.sidecar.<i>.*`; nothing without sidecars."""
     attributes: dict[str, AttributeValue] = {}
     if sidecars:
         attributes[names.NEMO_GYM_SANDBOX_REQUESTED_SIDECAR_COUNT] = len(sidecars)
     for index, sidecar in enumerate(sidecars):
-        attributes |= present({names.requested_sidecar_name(index): sidecar.name})
-        attributes |= sidecar.resources.to_attributes(names.requested_sidecar_prefix(index))
+        if sidecar is not _UNDECLARED:
+            attributes |= present({names.requested_sidecar_name(index): sidecar.name})
+            attributes |= sidecar.resources.to_attributes(names.requested_sidecar_prefix(index))
     return attributes
 
 
 def read_sidecars(attributes: Attributes) -> tuple[Sidecar, ...]:
-    """Read the sidecars back, at most as many as the bound allows."""
-    sidecars = []
-    for index in range(indexed(attributes, names.NEMO_GYM_SANDBOX_REQUESTED_SIDECAR_COUNT)):
-        resources = SandboxResources.from_attributes(attributes, names.requested_sidecar_prefix(index))
-        sidecars.append(Sidecar(name=text(attributes, names.requested_sidecar_name(index)), resources=resources))
+    """Read the sidecars back, at most as many as the bound allows; the cost is that of what is there."""
+    count = indexed(attributes, names.NEMO_GYM_SANDBOX_REQUESTED_SIDECAR_COUNT)
+    if not count:
+        return ()
+    sidecars = [_UNDECLARED] * count
+    for index in {_SIDECAR_OF_KEY.get(key, count) for key in attributes}:
+        if index < count:
+            resources = SandboxResources.from_attributes(attributes, names.requested_sidecar_prefix(index))
+            sidecars[index] = Sidecar(name=text(attributes, names.requested_sidecar_name(index)), resources=resources)
     return tuple(sidecars)
 
 
@@ -75,6 +90,15 @@ class RequestRecord:
         )
 
 
+_SUBMITTED_KEYS = frozenset(
+    {
+        names.NEMO_GYM_SANDBOX_SUBMITTED_SDK_DEFAULT,
+        *resource_keys(names.PREFIX_NEMO_GYM_SANDBOX_SUBMITTED_REQUESTS),
+        *resource_keys(names.PREFIX_NEMO_GYM_SANDBOX_SUBMITTED_LIMITS),
+    }
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submission:
     """What the provider client sent after clamping; what it left to its SDK's default stays absent."""
@@ -94,6 +118,8 @@ class Submission:
     @classmethod
     def from_attributes(cls, attributes: Attributes) -> Self:
         """Read `submitted.*`."""
+        if attributes.keys().isdisjoint(_SUBMITTED_KEYS):  # nearly all of stock Gym's, of which many come at once
+            return cls()
         return cls(
             requests=SandboxResourceAmounts.from_attributes(
                 attributes, names.PREFIX_NEMO_GYM_SANDBOX_SUBMITTED_REQUESTS
@@ -138,3 +164,22 @@ class StartRecord:
             scope=text(attributes, names.NEMO_GYM_SANDBOX_SCOPE),
             sample_interval_s=interval if interval is not None and interval >= 0 else None,
         )
+
+
+REQUEST_KEYS = frozenset(
+    {
+        *JOIN_KEYS,
+        names.NEMO_GYM_SANDBOX_REQUESTED_COUNT,
+        names.NEMO_GYM_SANDBOX_REQUESTED_SIDECAR_COUNT,
+        names.NEMO_GYM_SANDBOX_COLLECTION_ID,
+        names.NEMO_GYM_SANDBOX_SERVICE_NAME,
+        *resource_keys(names.PREFIX_NEMO_GYM_SANDBOX_REQUESTED),
+        *_SIDECAR_OF_KEY,
+    }
+)
+"""Attributes that a RequestRecord is read from."""
+
+START_KEYS = frozenset(
+    {*JOIN_KEYS, *_SUBMITTED_KEYS, names.NEMO_GYM_SANDBOX_SCOPE, names.NEMO_GYM_SANDBOX_SAMPLE_INTERVAL_S}
+)
+"""Attributes that a StartRecord is read from."""

@@ -26,8 +26,8 @@ def lines(findings):
     return [str(finding) for finding in findings]
 
 
-def start(number, request_id=None):
-    record = StartRecord(keys=JoinKeys(sandbox_id=f"sandbox-{number}", request_id=request_id))
+def start(number):
+    record = StartRecord(keys=JoinKeys(sandbox_id=f"sandbox-{number}"))
     event = StartEvent(trace_id=bytes([number]) * 16, span_id=bytes([number]) * 8, received_ns=1, record=record)
     return EventRow(event, SandboxKey("training", f"sandbox-{number}"))
 
@@ -74,18 +74,6 @@ def test_who_uses_it_is_named_and_not_disturbed(database):
     (line,) = lines(state_folder.examine(database.path.parent))
     assert line.endswith(f"is used by the poller with process id {os.getpid()}")
     database.submit(lambda connection: insert_events(connection, [start(1)])).result(5)
-
-
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([start(1, "r1"), start(2, "r2")], "pass  start spans: 2 of 2 known sandboxes came with a request"),
-        ([start(1, "r1"), start(2)], "warn  start spans: 1 of 2 known sandboxes came with a request"),
-    ],
-)
-def test_whether_the_emitter_is_at_work_is_said(database, rows, said):
-    database.submit(lambda connection: insert_events(connection, rows)).result(5)
-    assert lines(state_folder.examine(database.path.parent))[1].startswith(said)
 
 
 def test_a_newer_store_is_refused(database):

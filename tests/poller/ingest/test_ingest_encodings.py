@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, ArrayValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
 
@@ -62,13 +62,14 @@ spans = st.builds(
     attributes=st.builds(lambda given, own: [*given, own], attributes, sandbox_attribute) | attributes,
     status=st.builds(Status, code=st.integers(0, 2), message=texts),
 )
+scopes = st.none() | st.builds(InstrumentationScope, name=texts)
 requests = st.builds(
     ExportTraceServiceRequest,
     resource_spans=st.lists(
         st.builds(
             ResourceSpans,
             resource=st.builds(Resource, attributes=attributes),
-            scope_spans=st.lists(st.builds(ScopeSpans, spans=st.lists(spans, max_size=3)), max_size=2),
+            scope_spans=st.lists(st.builds(ScopeSpans, scope=scopes, spans=st.lists(spans, max_size=3)), max_size=2),
         ),
         max_size=2,
     ),

@@ -1,0 +1,58 @@
+"""Who makes the start spans: stock Gym alone, stock Gym with the emitter's additions, or the emitter itself."""
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from enum import Enum
+from pathlib import Path
+
+from sandgauge_poller.doctor.finding import Finding, passed, warned
+from sandgauge_poller.tracking import peek
+from sandgauge_poller.tracking.migrations import MIGRATIONS
+
+_WHAT = "start spans"
+_OF_STOCK_GYM = "nemo.lens.helpers"
+_OF_THE_EMITTER = "sandgauge_emitter"
+"""Names of the instrumentation scopes."""
+
+
+class Maker(Enum):
+    """Who made a start span."""
+
+    EMITTER = "the emitter's own"
+    ENRICHED = "stock Gym's, enriched by the emitter"
+    STOCK = "stock Gym's alone"
+    UNKNOWN = "with a request, from an unknown instrumentation scope"
+
+
+def examine(directory: Path, now_ns: int) -> Iterator[Finding]:
+    """Yield who made the start spans of the sandboxes known, and the last of them; nothing where none is known.
+
+    A store that cannot be read is the state folder's finding.
+    """
+    try:
+        found = peek.starts(directory) if peek.version(directory) == len(MIGRATIONS) else []
+    except (OSError, sqlite3.Error):
+        return
+    counts: Counter[Maker] = Counter()
+    for starts in found:
+        counts[_maker(starts)] += starts.count
+    if not found:
+        return
+    last = max(found, key=lambda starts: starts.last_received_ns)
+    ago_s = max(0, now_ns - last.last_received_ns) // 10**9
+    counted = ", ".join(f"{counts[maker]} {maker.value}" for maker in Maker if counts[maker])
+    detail = f"of {counts.total()} sandboxes known: {counted}; the last came {ago_s} s ago and is {_maker(last).value}"
+    if counts[Maker.STOCK]:
+        cure = "what was requested and submitted is unknown without it: install sandgauge[gym] where Gym runs"
+        yield warned(_WHAT, detail, cure)
+    else:
+        yield passed(_WHAT, detail)
+
+
+def _maker(starts: peek.Starts) -> Maker:
+    if starts.instrumentation == _OF_THE_EMITTER:
+        return Maker.EMITTER
+    if not starts.has_request:
+        return Maker.STOCK
+    return Maker.ENRICHED if starts.instrumentation == _OF_STOCK_GYM else Maker.UNKNOWN
