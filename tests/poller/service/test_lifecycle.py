@@ -11,7 +11,13 @@ from support.lives import end_of, leaked
 from support.stories import KEY, Stories, all_told, three_deployments
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "lifecycle"
+EXECD = FIXTURES.with_name("execd")
 JSON = "application/json"
+SCOPES = (
+    names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_SCOPE,
+    names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_SCOPE_EVIDENCE,
+    names.NEMO_GYM_SANDBOX_SAMPLE_CPU_SCOPE,
+)
 NO_POD = '{"code":"KUBERNETES::SANDBOX_NOT_FOUND","message":"No pod found for sandbox"}'
 SECONDS = 1_000_000_000
 STORIES = Stories()
@@ -145,6 +151,27 @@ def a_daemon_that_does_not_listen_yet_is_waited_for(world):
     assert end_of(summary) == "stopped"
     # The two, and what the back-off after the second left out.
     assert 2 <= summary[names.NEMO_GYM_SANDBOX_READINGS_MISSED] <= 4
+
+
+@STORIES.tell
+def the_numbers_of_a_machine_are_told_as_the_machines(world):
+    expected = [("node", "total_exceeds_limit", "node")] * 3
+    expected += [("sandbox", "total_matches_limit", "unknown"), ("unknown", "no_limit", "unknown")]
+    lines = [json.loads(line) for line in (EXECD / "node-scope.jsonl").read_text().splitlines()]
+    lives = []
+    for line in lines:
+        memory = {} if line["limit_mib"] is None else {"memory": f"{line['limit_mib']}Mi"}
+        lives.append(world.kubernetes(limits={"cpu": "1", **memory}))
+        lives[-1].osb.fault(Route.EXECD, lives[-1].id, status=200, body=json.dumps(line["answer"]), content_type=JSON)
+        lives[-1].start()
+    for life, line, scopes in zip(lives, lines, expected, strict=True):
+        life.wait_for(None, 3)
+        last = life.samples()[-1].attributes
+        assert tuple(last[key] for key in SCOPES) == scopes
+        assert last[names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_USED_MIB] == line["answer"]["mem_used_mib"]
+        summary = life.end()
+        assert summary[names.NEMO_GYM_SANDBOX_SUMMARY_MEMORY_SCOPE] == scopes[0]
+        assert summary[names.NEMO_GYM_SANDBOX_SUMMARY_CPU_SCOPE] == scopes[2]
 
 
 @STORIES.tell
