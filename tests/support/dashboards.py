@@ -23,10 +23,14 @@ _RANGES = {"$__rate_interval": "1m", "$__range": "1h", "$lookback": "6h"}
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """PromQL as it was written, and its place: `Fleet / Leaks / A`, `alert SandgaugePollerDown`."""
+    """PromQL as it was written, and its place: `Fleet / Leaks / A`, `alert SandgaugePollerDown`.
+
+    `row` is the label that puts a series into a row of its table.
+    """
 
     place: str
     promql: str
+    row: str | None = None
 
 
 def load(dashboard: Path) -> dict[str, Any]:
@@ -45,9 +49,10 @@ def panels() -> Iterator[tuple[str, dict[str, Any]]]:
 def panel_expressions() -> Iterator[Expression]:
     """Yield what each panel asks Prometheus."""
     for place, panel in panels():
+        joins = [one["options"]["byField"] for one in panel.get("transformations", ()) if one["id"] == "joinByField"]
         for target in panel["targets"]:
             if "expr" in target:
-                yield Expression(f"{place} / {target['refId']}", target["expr"])
+                yield Expression(f"{place} / {target['refId']}", target["expr"], *joins)
 
 
 def variable_expressions() -> Iterator[Expression]:
