@@ -20,6 +20,11 @@ def register() -> None:
         sys.meta_path.insert(0, _Finder())
 
 
+def unregister() -> None:
+    """Leave Gym to itself in this process; somebody may still instrument it."""
+    sys.meta_path[:] = [finder for finder in sys.meta_path if not isinstance(finder, _Finder)]
+
+
 class _Finder:
     """Finds nothing, but sees Gym's import coming."""
 

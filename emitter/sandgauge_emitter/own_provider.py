@@ -6,7 +6,7 @@ The only module that needs the SDK.
 # Its fork handlers must be there before the SDK's, which waits in the child for the lock that they give back.
 import concurrent.futures.thread  # noqa: F401  # loaded for that alone
 import logging
-import random
+import os
 import threading
 from contextlib import suppress
 from importlib import import_module
@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExport
 from opentelemetry.sdk.trace.id_generator import IdGenerator
 from opentelemetry.sdk.trace.sampling import ALWAYS_ON
 
+from sandgauge_emitter.faults import FAULTS
 from sandgauge_emitter.otlp import Protocol, Target
 from sandgauge_schemas import names
 from sandgauge_schemas.version import __version__
@@ -89,14 +90,16 @@ class _UnseededIdGenerator(IdGenerator):
     Ids would come twice there, and the program's own numbers would depend on whether telemetry is on.
     """
 
-    def __init__(self) -> None:
-        self._random = random.SystemRandom()
-
     def generate_span_id(self) -> int:
-        return self._random.randrange(1, 2**64)
+        return _random_bits(8)
 
     def generate_trace_id(self) -> int:
-        return self._random.randrange(1, 2**128)
+        return _random_bits(16)
+
+
+def _random_bits(length: int) -> int:
+    """Return a number of so many bytes; 0 is no id."""
+    return int.from_bytes(os.urandom(length)) or 1
 
 
 def otlp_exporter(target: Target) -> SpanExporter:
@@ -134,8 +137,18 @@ def _drop(_record: logging.LogRecord) -> bool:
 
 def _resource(service_name: str | None, run_id: str | None) -> Resource:
     # Detectors other than that of the environment may ask the network.
-    detected = OTELResourceDetector().detect()
-    attributes = {names.SERVICE_NAME: service_name or detected.attributes.get(names.SERVICE_NAME) or SERVICE_NAME}
-    if run_id is not None:
-        attributes[names.NEMO_RUN_ID] = run_id
-    return detected.merge(Resource(attributes))
+    attributes = {names.SERVICE_NAME: SERVICE_NAME, **OTELResourceDetector().detect().attributes}
+    attributes |= {key: said for key, said in ((names.SERVICE_NAME, service_name), (names.NEMO_RUN_ID, run_id)) if said}
+    sendable = {key: value for key, value in attributes.items() if _is_text(key) and _is_text(value)}
+    if len(sendable) < len(attributes):
+        FAULTS.note("OTEL_RESOURCE_ATTRIBUTES or OTEL_SERVICE_NAME holds what is no valid text, so no span has it")
+    return Resource({names.SERVICE_NAME: SERVICE_NAME, **sendable})
+
+
+def _is_text(value: object) -> bool:
+    """Whether it can be sent: bytes of the environment that are no UTF-8 cannot, and would cost every batch."""
+    try:
+        str(value).encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from sandgauge_emitter import inputs
 from sandgauge_emitter.faults import FAULTS
 from sandgauge_emitter.locks import LOCK
 
@@ -39,6 +40,8 @@ class CurrentSettings:
     def __init__(self) -> None:
         self._said = Settings()
         self._defaults: dict[str, str] = {}
+        self._checked_run_id: tuple[str, str | None] = ("", None)
+        """What was written last, and what of it a span can hold: it is asked for with every span."""
 
     def update(self, *, enabled: bool | None, endpoint: str | None, run_id: str | None) -> None:
         """Replace what is not None."""
@@ -70,7 +73,7 @@ class CurrentSettings:
     def enabled(self) -> bool:
         """Whether spans are emitted; off unless switched on."""
         said = self._said.enabled
-        return _is_on(self.environment.get(ENABLED_VARIABLE)) if said is None else said
+        return _is_on(self._variable(ENABLED_VARIABLE)) if said is None else said
 
     @property
     def endpoint(self) -> str | None:
@@ -80,19 +83,34 @@ class CurrentSettings:
     @property
     def run_id(self) -> str | None:
         """The run that this process belongs to, if it is known."""
-        return self._said.run_id or self.environment.get(RUN_ID_VARIABLE) or None
+        said = self._said.run_id
+        written = self._variable(RUN_ID_VARIABLE) if said is None else said
+        if not written:
+            return None
+        if written != self._checked_run_id[0]:
+            self._checked_run_id = (written, inputs.text(written, RUN_ID_VARIABLE, _complain))
+        return self._checked_run_id[1]
 
     @property
     def exporter(self) -> Exporter:
         """What the emitter's own provider exports to."""
-        word = self.environment.get(EXPORTER_VARIABLE, "").strip().lower() or Exporter.OTLP
+        word = (self._variable(EXPORTER_VARIABLE) or "").strip().lower() or Exporter.OTLP
         if word not in set(Exporter):
             FAULTS.note(f"{EXPORTER_VARIABLE} is neither otlp nor console: otlp is used")
             return Exporter.OTLP
         return Exporter(word)
 
+    def _variable(self, name: str) -> str | None:
+        # `environment` would look twice, which is much where it is asked for with every span.
+        text = os.environ.get(name)
+        return self._defaults.get(name) if text is None else text
+
 
 SETTINGS = CurrentSettings()
+
+
+def _complain(complaint: str) -> None:
+    FAULTS.note(f"{complaint}, so no span has it")
 
 
 def _is_on(text: str | None) -> bool:

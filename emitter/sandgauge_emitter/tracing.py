@@ -13,8 +13,8 @@ from opentelemetry import trace
 from opentelemetry.context import Context, get_current
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, TracerProvider
 
-from sandgauge_emitter import otlp
-from sandgauge_emitter.faults import describe, warn
+from sandgauge_emitter import inputs, otlp
+from sandgauge_emitter.faults import FAULTS, describe, warn
 from sandgauge_emitter.locks import LOCK
 from sandgauge_emitter.settings import SETTINGS, Exporter
 from sandgauge_schemas import names
@@ -156,7 +156,8 @@ def current_run_id() -> str | None:
     if (known := SETTINGS.run_id) is not None:
         return known
     attributes = getattr(getattr(_host_provider(), "resource", None), "attributes", None)
-    return text(attributes, names.NEMO_RUN_ID) if isinstance(attributes, Mapping) else None
+    found = text(attributes, names.NEMO_RUN_ID) if isinstance(attributes, Mapping) else None
+    return inputs.text(found, "the run id of the process's own telemetry", FAULTS.note)
 
 
 def _host_provider() -> TracerProvider | None:

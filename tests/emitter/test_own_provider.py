@@ -67,6 +67,39 @@ def test_the_resource_says_whose_process_it_is(on, monkeypatch, environment, ser
     assert names.NEMO_RUN_ID not in span.resource
 
 
+@pytest.mark.parametrize("written", ["run-\udcff", "r" * 2000])
+def test_a_run_id_that_no_span_can_hold_is_left_out_and_said_once(on, monkeypatch, caplog, capfd, written):
+    monkeypatch.setenv("NEMO_GYM_OTEL_RUN_ID", written)
+    for _ in range(3):
+        sandgauge_emitter.record_request(provider="p").started("sbx-1")
+    for span in arrived(on, 6):
+        assert names.NEMO_RUN_ID not in span.attributes
+        assert names.NEMO_RUN_ID not in span.resource
+    (record,) = caplog.records
+    assert "NEMO_GYM_OTEL_RUN_ID" in record.getMessage()
+    assert "Traceback" not in caplog.text + capfd.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("variable", "written"),
+    [
+        ("OTEL_SERVICE_NAME", "\udcff"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "team=\udcff,region=a"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "\udcff=team,region=a"),
+        ("OTEL_RESOURCE_ATTRIBUTES", "service.name=\udcff"),
+    ],
+)
+def test_what_is_no_text_in_the_environment_costs_itself_alone(on, monkeypatch, caplog, variable, written):
+    monkeypatch.setenv(variable, written)
+    sandgauge_emitter.record_request(provider="p")
+    (span,) = arrived(on, 1)
+    assert span.resource[names.SERVICE_NAME] == "sandgauge-emitter"
+    assert "team" not in str(span.resource)
+    assert ("region" in span.resource) == ("region" in written)
+    (record,) = caplog.records
+    assert variable in record.getMessage()
+
+
 def test_a_new_run_has_a_resource_of_its_own_and_loses_nothing_of_the_old(on):
     for run in ("run-1", "run-2"):
         sandgauge_emitter.configure(run_id=run)

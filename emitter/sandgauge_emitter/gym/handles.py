@@ -1,7 +1,9 @@
 """The sandboxes that were made here, by the handle that the provider gave out; a borrower of one has another handle."""
 
 import weakref
-from contextlib import suppress
+from collections.abc import Iterator
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from sandgauge_schemas.records import JoinKeys
@@ -9,10 +11,45 @@ from sandgauge_schemas.records import JoinKeys
 
 @dataclass(slots=True)
 class Owned:
-    """A sandbox made here; `is_closing` while the provider deletes it."""
+    """A sandbox made here, and what goes on where it is deleted; that may be asked for twice at one time.
+
+    `reading` ends with whether the reading before deletion is over; it is False where its asker was cancelled.
+    """
 
     keys: JoinKeys
-    is_closing: bool = False
+    closers: int = 0
+    reading: Future[bool] | None = None
+
+    @property
+    def was_read(self) -> bool:
+        """Whether the deletion that goes on has its reading."""
+        return self.reading is not None and self.reading.done()
+
+    @contextmanager
+    def closing(self) -> Iterator[None]:
+        """Keep the reading until the last of those who delete it is through: one that failed needs another."""
+        self.closers += 1
+        try:
+            yield
+        finally:
+            self.closers -= 1
+            if not self.closers:
+                self.reading = None
+
+    @contextmanager
+    def being_read(self) -> Iterator[None]:
+        """Let others wait for the reading."""
+        reading: Future[bool] = Future()
+        self.reading = reading
+        reading.set_running_or_notify_cancel()  # one who waits and is cancelled ends no reading
+        is_over = False
+        try:
+            yield
+            is_over = True
+        finally:
+            if not is_over:
+                self.reading = None
+            reading.set_result(is_over)
 
 
 class Handles:

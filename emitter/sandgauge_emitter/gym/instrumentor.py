@@ -1,6 +1,7 @@
 """Loading the instrumentation into a process with NeMo Gym, now or as soon as it imports Gym's sandboxes."""
 
 import os
+import sys
 from collections.abc import Callable, Collection
 from importlib.util import find_spec
 from types import ModuleType
@@ -17,6 +18,7 @@ from sandgauge_emitter.settings import SETTINGS
 
 # Pre-releases count too. Before 0.4 Gym had no sandboxes.
 _DEPENDENCIES = ("nemo-gym >= 0.4.0.dev0",)
+_AUTOLOAD = "sandgauge_autoload"
 # All that Gym has of sandboxes is imported once this package is.
 _SANDBOX = "nemo_gym.sandbox"
 _API = "nemo_gym.sandbox.api"
@@ -33,12 +35,19 @@ class GymSandboxInstrumentor(BaseInstrumentor):  # type: ignore[misc]  # it is u
     """Records the sandboxes of NeMo Gym, if Gym's own switches ask for it; see docs/gym.md.
 
     NeMo Gym is never imported for it: what is not there yet is wrapped once it is. `uninstrument` gives every original
-    back.
+    back, and keeps this process from being instrumented by itself later on.
     """
 
     def instrumentation_dependencies(self) -> Collection[str]:
         """Return what must be installed for this to make sense."""
         return _DEPENDENCIES
+
+    def uninstrument(self, **kwargs: Any) -> None:
+        """Undo `instrument`, also before Gym is imported or where only `sandgauge.pth` would have called it."""
+        autoload = sys.modules.get(_AUTOLOAD)
+        if autoload is not None:
+            autoload.unregister()
+        super().uninstrument(**kwargs)
 
     def _instrument(self, **_kwargs: Any) -> None:
         self._instrumentation = _Instrumentation()

@@ -3,10 +3,12 @@
 Whatever goes wrong in here, every call returns what it returned, and raises what it raised.
 """
 
+import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from typing import Any
+from weakref import WeakSet
 
 from sandgauge_emitter.faults import FAULTS
 from sandgauge_emitter.gym import compose, final_reading, inventory
@@ -29,7 +31,7 @@ class Lifecycle:
         self._patches = patches
         self._sample_interval_s = sample_interval_s
         self._handles = Handles()
-        self._watched: set[type] = set()
+        self._watched: WeakSet[type] = WeakSet()
 
     def watch(self, provider_class: type) -> None:
         """Wrap the methods of a provider's class that make, use and delete its sandboxes, where it inherits them from.
@@ -130,19 +132,25 @@ class Lifecycle:
             handle = args[0] if args else kwargs["handle"]
             owned, sandbox_id = self._handles.of(handle), getattr(handle, "sandbox_id", None)
             _complete(names.SPAN_GYM_SANDBOX_STOP, instance, owned)
-        if owned is None or owned.is_closing or not final_reading.is_wanted():
+        if owned is None or owned.was_read or not final_reading.is_wanted():
             return wrapped(*args, **kwargs)
         return _read_and_close(owned, str(sandbox_id), wrapped, args, kwargs)
 
 
 async def _read_and_close(owned: Owned, sandbox_id: str, wrapped: Wrapped, args: Args, kwargs: Kwargs) -> Any:
-    owned.is_closing = True
-    try:
-        with FAULTS.guard("final reading"):
-            await final_reading.before_deletion(sandbox_id)
+    with owned.closing():
+        await _read_once(owned, sandbox_id)
         return await wrapped(*args, **kwargs)
-    finally:
-        owned.is_closing = False
+
+
+async def _read_once(owned: Owned, sandbox_id: str) -> None:
+    """Have it read, or wait while it is read for another: a deletion now would come below that reading."""
+    while (reading := owned.reading) is not None:
+        await asyncio.wait([asyncio.wrap_future(reading)], timeout=final_reading.TIMEOUT_S)
+        if not reading.done() or reading.result():
+            return
+    with owned.being_read(), FAULTS.guard("final reading"):
+        await final_reading.before_deletion(sandbox_id)
 
 
 def _request(start: Start, provider: object, spec: Any) -> JoinKeys:

@@ -16,10 +16,12 @@ INTERVAL_KEY = "sandbox_resource_sample_interval_seconds"
 _PREFIXES = ("NEMO_GYM_OTEL", "NEMO_LENS")
 _TRUE = frozenset({"1", "true", "yes", "on"})
 _GROUPS = frozenset({"sandbox", "all"})
+# What Gym takes for a bool in its configuration, whatever its capitals.
+_YES = frozenset({"1", "on", "t", "true", "y", "yes"})
+_NO = frozenset({"0", "off", "f", "false", "n", "no"})
 # Which variable each key of the block stands for.
 _VARIABLES = {
     "span_groups": "NEMO_GYM_OTEL_SPAN_GROUPS",
-    "traces_enabled": "NEMO_GYM_OTEL_TRACES_ENABLED",
     "exporter": EXPORTER_VARIABLE,
     "run_id": RUN_ID_VARIABLE,
     "service_name": "OTEL_SERVICE_NAME",
@@ -49,7 +51,7 @@ def read(environment: Mapping[str, str]) -> Switches:
     """Read the switches. The environment comes before the configuration, as in Gym."""
     notes: list[str] = []
     block = _telemetry_block(environment, notes)
-    written = _as_variables(block)
+    written = _as_variables(block, notes)
     variables = ChainMap(dict(environment), written)
     enabled = _switch(variables, "ENABLED", "").lower() in _TRUE
     traces = _switch(variables, "TRACES_ENABLED", "1").lower() in _TRUE
@@ -90,14 +92,28 @@ def _telemetry_block(environment: Mapping[str, str], notes: list[str]) -> Mappin
     return block if isinstance(block, Mapping) else {}
 
 
-def _as_variables(block: Mapping[str, Any]) -> dict[str, str]:
+def _as_variables(block: Mapping[str, Any], notes: list[str]) -> dict[str, str]:
     # Gym takes a false here as unset: a variable of nemo-lens may still switch it on.
-    variables = {"NEMO_GYM_OTEL_ENABLED": "1"} if block.get("enabled") is True else {}
+    variables = {"NEMO_GYM_OTEL_ENABLED": "1"} if _is_on(block, "enabled", notes) else {}
+    traces = _is_on(block, "traces_enabled", notes)
+    if traces is not None:
+        variables["NEMO_GYM_OTEL_TRACES_ENABLED"] = "1" if traces else "0"
     for key, variable in _VARIABLES.items():
         text = _as_text(block.get(key))
         if text is not None:
             variables[variable] = text
     return variables
+
+
+def _is_on(block: Mapping[str, Any], key: str, notes: list[str]) -> bool | None:
+    """Return a switch, None where it is not set or where only Gym itself can resolve it; text counts as in Gym."""
+    value = block.get(key)
+    if value is None or "${" in str(value):
+        return None
+    word = (_as_text(value) or "").lower()
+    if word not in _YES | _NO:
+        notes.append(f"telemetry.{key} is neither true nor false, so it is off; write true")
+    return word in _YES
 
 
 def _as_text(value: object) -> str | None:

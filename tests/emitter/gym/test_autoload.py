@@ -50,6 +50,22 @@ def test_gym_is_not_imported_for_it():
     assert python("import sys; print([name for name in sys.modules if 'nemo' in name])", **ON) == ("[]", "")
 
 
+OPTED_OUT = "from sandgauge_emitter.gym import GymSandboxInstrumentor as G; "
+
+
+@pytest.mark.parametrize(
+    ("calls", "is_wrapped"),
+    [
+        ("G().uninstrument(); ", False),
+        ("G().instrument(); G().uninstrument(); ", False),
+        ("G().uninstrument(); G().instrument(); ", True),
+    ],
+)
+def test_who_takes_it_off_before_gym_is_imported_keeps_it_off(calls, is_wrapped):
+    out, _ = python(OPTED_OUT + calls + WRAPPED, **ON)
+    assert out == ("FunctionWrapper" if is_wrapped else "function")
+
+
 FIRST_START = """
 import asyncio, os, sys
 import nemo_gym.sandbox as gym

@@ -202,6 +202,84 @@ async def test_a_deletion_that_failed_asks_again(gym, poller):
     assert len(poller.seen) == 2
 
 
+class Held:
+    """A poller whose answers wait until they are let go."""
+
+    def __init__(self, poller):
+        self.asked, self.let_go = asyncio.Event(), asyncio.Event()
+        poller.on(PATH, self._answer)
+
+    async def _answer(self, _request):
+        self.asked.set()
+        await self.let_go.wait()
+        return web.Response()
+
+
+async def test_stops_at_one_time_share_a_reading_and_then_each_calls_the_provider(gym, poller):
+    held, provider = Held(poller), Provider()
+    sandbox = await started(gym, provider)
+    stops = [asyncio.create_task(sandbox.stop())]
+    await held.asked.wait()
+    stops += [asyncio.create_task(sandbox.stop()) for _ in range(2)]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert provider.closed == [], "it would be deleted below its reading"
+    held.let_go.set()
+    await asyncio.gather(*stops)
+    assert provider.closed == ["fake-1"] * 3
+    assert len(poller.seen) == 1
+    await sandbox.stop()
+    assert len(poller.seen) == 2, "a deletion of its own"
+
+
+async def test_one_who_waits_asks_itself_where_the_first_was_cancelled(gym, poller):
+    held, provider = Held(poller), Provider()
+    sandbox = await started(gym, provider)
+    first = asyncio.create_task(sandbox.stop())
+    await held.asked.wait()
+    second, third = (asyncio.create_task(sandbox.stop()) for _ in range(2))
+    for _ in range(5):
+        await asyncio.sleep(0)
+    first.cancel()
+    third.cancel()
+    held.let_go.set()
+    await second
+    assert await asyncio.gather(first, third, return_exceptions=True) == [IsCancelled(), IsCancelled()]
+    assert provider.closed == ["fake-1"]
+    assert len(poller.seen) == 2
+
+
+class IsCancelled:
+    def __eq__(self, other):
+        return isinstance(other, asyncio.CancelledError)
+
+    __hash__ = None
+
+
+async def test_a_reading_whose_loop_is_stuck_holds_no_other_up(gym, poller, monkeypatch):
+    monkeypatch.setattr(final_reading, "TIMEOUT_S", 0.3)
+    provider = Provider()
+    sandbox = await started(gym, provider)
+    is_read, let_go = threading.Event(), threading.Event()
+
+    async def stuck(_sandbox_id):
+        is_read.set()
+        let_go.wait(10)
+
+    with monkeypatch.context() as first:
+        first.setattr(final_reading, "before_deletion", stuck)
+        thread = threading.Thread(target=asyncio.run, args=(sandbox.stop(),))
+        thread.start()
+        assert await asyncio.to_thread(is_read.wait, 10)
+    before = time.monotonic()
+    await sandbox.stop()
+    assert 0.3 <= time.monotonic() - before < 5
+    assert provider.closed == ["fake-1"]
+    let_go.set()
+    await asyncio.to_thread(thread.join, 10)
+    assert provider.closed == ["fake-1"] * 2
+
+
 async def test_a_provider_that_calls_the_class_it_inherits_from_asks_once(gym, poller):
     class Derived(Provider):
         async def close(self, handle):

@@ -1,9 +1,11 @@
 """When Gym is instrumented, when it is not, and that nothing of it is left afterwards."""
 
+import gc
 import importlib
 import importlib.metadata
 import logging
 import sys
+import weakref
 
 import pytest
 from wrapt import FunctionWrapper
@@ -58,6 +60,46 @@ async def test_every_original_is_given_back(stand_in, switched_on, host):
     GymSandboxInstrumentor().instrument()
     await api.AsyncSandbox(Provider(), Spec()).start()
     assert len(host.spans()) == 4
+
+
+async def test_what_a_user_wrapped_once_more_stays_and_what_is_below_it_does_nothing(stand_in, switched_on, host):
+    GymSandboxInstrumentor().instrument()
+    api = importlib.import_module(API)
+    ours, calls = vars(api.AsyncSandbox)["start"], []
+
+    async def theirs(self, *arguments):
+        calls.append(self)
+        return await ours.__get__(self, type(self))(*arguments)
+
+    api.AsyncSandbox.start = theirs
+    await api.AsyncSandbox(Provider(), Spec()).start()
+    assert len(host.spans()) == 2
+    GymSandboxInstrumentor().uninstrument()
+    assert vars(api.AsyncSandbox)["start"] is theirs
+    assert isinstance(ours, FunctionWrapper)
+    provider = Provider()
+    sandbox = await api.AsyncSandbox(provider, Spec()).start()
+    assert (sandbox.handle.sandbox_id, len(calls)) == ("fake-1", 2)
+    assert len(host.spans()) == 2
+    GymSandboxInstrumentor().instrument()
+    await api.AsyncSandbox(Provider(), Spec()).start()
+    assert (len(host.spans()), len(calls)) == (4, 3)
+    GymSandboxInstrumentor().uninstrument()
+    assert vars(api.AsyncSandbox)["start"] is theirs
+
+
+async def test_a_providers_class_lives_no_longer_than_others_need_it(gym, host):
+    class Passing(Provider):
+        async def create(self, spec):
+            return await super().create(spec)  # by which it leads back to its class
+
+    await (await gym.api.AsyncSandbox(Passing(), Spec()).start()).stop()
+    assert len(host.spans()) == 2
+    life = weakref.ref(Passing)
+    del Passing
+    gc.collect()
+    assert life() is None
+    GymSandboxInstrumentor().uninstrument()
 
 
 def test_gym_is_not_imported_for_it_but_wrapped_once_it_is(stand_in, switched_on):

@@ -34,13 +34,31 @@ def configured(**telemetry):
         (configured(enabled=True, span_groups="default") | {GROUPS: "all"}, True, True),
         (configured(enabled=True, span_groups="all", traces_enabled=False), False, True),
         (configured(enabled=False, span_groups="sandbox") | {"NEMO_LENS_ENABLED": "1"}, True, True),
-        (configured(enabled="true", span_groups="sandbox"), False, True),
+        *[(configured(enabled=on, span_groups="sandbox"), True, True) for on in ("true", "True", "yes", "on", "T", 1)],
+        *[
+            (configured(enabled=off, span_groups="sandbox"), False, True)
+            for off in ("false", "NO", "off", "0", 0, None)
+        ],
+        *[(configured(enabled=True, span_groups="all", traces_enabled=off), False, True) for off in ("n", "False", 0)],
+        (configured(enabled="yes", span_groups="all", traces_enabled="Y"), True, True),
+        (configured(enabled="${oc.env:TELEMETRY}", span_groups="all"), False, True),
         (configured(enabled=True, span_groups=["sandbox"]), True, False),
     ],
 )
 def test_the_environment_comes_before_the_configuration(environment, enabled, has_group):
     read = switches.read(environment)
     assert (read.enabled, read.has_group, read.notes) == (enabled, has_group, ())
+
+
+@pytest.mark.parametrize("key", ["enabled", "traces_enabled"])
+@pytest.mark.parametrize("written", ["pa55", "", " true", 2, 0.5, ["true"], {"true": True}])
+def test_a_switch_that_gym_would_refuse_is_off_and_one_note_names_it(key, written):
+    read = switches.read(configured(**{"enabled": True, "span_groups": "sandbox", key: written}))
+    assert (read.enabled, read.has_group) == (False, True)
+    (note,) = read.notes
+    assert f"telemetry.{key}" in note
+    assert "write true" in note
+    assert "pa55" not in note
 
 
 @pytest.mark.parametrize(
