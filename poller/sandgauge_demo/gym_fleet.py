@@ -48,6 +48,7 @@ async def _fleet(opensandbox: str, collector: str) -> None:
 
 async def _run(opensandbox: str, collector: str) -> None:
     run_id = f"demo-{datetime.now().astimezone():%Y%m%d-%H%M%S}"
+    print(f"run {run_id} has begun", flush=True)  # noqa: T201 - the log of this process
     try:
         await run(fleet_rollouts(), opensandbox=opensandbox, collector=collector, run_id=run_id)
     except* (aiohttp.ClientError, TimeoutError) as broken:

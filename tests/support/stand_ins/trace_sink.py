@@ -6,6 +6,7 @@
 import argparse
 import asyncio
 import json
+import signal
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -107,10 +108,12 @@ async def serve() -> None:
         application.add_routes([route])
         if port == QUERY_PORT:
             application.add_routes([web.get("/api/traces", traces.find)])
-        runner = web.AppRunner(application, access_log=None, handle_signals=True)
+        runner = web.AppRunner(application, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, "0.0.0.0", port).start()
-    await asyncio.Event().wait()
+    ended = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+    await ended.wait()
 
 
 if __name__ == "__main__":
