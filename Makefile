@@ -33,16 +33,19 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test bench soak fuzz lint format venv schemas dashboards collector lock clean
+.PHONY: help demo test e2e-full bench soak fuzz lint format venv schemas dashboards collector lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEMO_STAMP) ## run the whole pipeline on simulated sandboxes; needs Python alone
 	@$(DEMO_VENV)/bin/sandgauge demo
 
 test: venv ## run all tests; those of a real part that is not found are skipped, and say so
 	@$(BIN)/pytest
+
+e2e-full: venv ## run the tests of the compose stack with a real Jaeger and Prometheus; builds them with Go, half an hour once
+	@SANDGAUGE_REQUIRE_REAL_PARTS=1 SANDGAUGE_REAL_BACKENDS=1 $(BIN)/pytest tests/integration -k compose
 
 lint: venv ## check style, types, the direction of imports and the generated files
 	@$(BIN)/ruff check
