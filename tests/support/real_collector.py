@@ -19,6 +19,7 @@ from sandgauge_demo.collector import (
 from support.real_parts import require
 
 FLEET = "otelcol.fleet.yaml"
+QUANTITIES = "otelcol.quantities.yaml"
 REMOTE_WRITE = "otelcol.remote-write.yaml"
 SECURITY = "otelcol.security.yaml"
 SHARDS = "otelcol.shards.yaml"
