@@ -90,7 +90,7 @@ class _Records:
             case names.SPAN_GYM_SANDBOX_REQUEST:
                 self.requests[keys.request_id] = (_start_ns(span), RequestRecord.from_attributes(attributes))
             case names.SPAN_GYM_SANDBOX_START:
-                start = (StartRecord.from_attributes(attributes), _error_type(span, attributes))
+                start = (StartRecord.from_attributes(attributes), _error_type(span))
                 self.starts[keys.request_id][span["spanId"]] = start
             case names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION:
                 self.allocations[keys.sandbox_id] = AllocationRecord.from_attributes(attributes)
@@ -156,10 +156,10 @@ def _value(value: Json) -> AttributeValue:
     return plain
 
 
-def _error_type(span: Json, attributes: Attributes) -> str | None:
-    """Return why a span failed, from its attribute or, as stock Gym records it, from an exception event."""
+def _error_type(span: Json) -> str | None:
+    """Return why a span failed: its exception event says it."""
     events = (_plain(event.get("attributes", ())) for event in span.get("events", ()) if event["name"] == _EXCEPTION)
-    return text(attributes, names.ERROR_TYPE) or next((text(event, _EXCEPTION_TYPE) for event in events), None)
+    return next((text(event, _EXCEPTION_TYPE) for event in events), None)
 
 
 def _start_ns(span: Json) -> int:

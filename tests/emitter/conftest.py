@@ -10,6 +10,7 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+import sandgauge_emitter
 from sandgauge_emitter.faults import FAULTS
 from sandgauge_emitter.settings import SETTINGS
 from sandgauge_emitter.tracing import TRACING
@@ -69,3 +70,10 @@ def make_host(monkeypatch):
 @pytest.fixture
 def host(make_host):
     return make_host()
+
+
+@pytest.fixture
+def on(host):
+    """The host, with the emitter switched on."""
+    sandgauge_emitter.configure(enabled=True)
+    return host
