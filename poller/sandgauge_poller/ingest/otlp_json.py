@@ -6,6 +6,7 @@ that senders use is taken exactly, anything else is refused.
 
 import json
 import re
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -18,6 +19,7 @@ from sandgauge_poller.ingest.spans import (
     SpanData,
     TooManyItemsError,
     UndecodableError,
+    always,
     inherit,
     is_unicode,
     usable_name,
@@ -38,8 +40,8 @@ _INT64 = range(-(2**63), 2**63)
 _UINT64 = range(2**64)
 
 
-def decode_json(body: bytes) -> Decoded:
-    """Decode a request; raises UndecodableError naming the field that is wrong."""
+def decode_json(body: bytes, is_wanted: Callable[[], bool] = always) -> Decoded:
+    """Decode a request as long as that is wanted; raises UndecodableError naming the field that is wrong."""
     if sum(map(body.count, _STRUCTURE)) > MOST_ITEMS:
         raise TooManyItemsError
     try:
@@ -50,7 +52,7 @@ def decode_json(body: bytes) -> Decoded:
         raise UndecodableError("the body is not an OTLP trace request: its top is not an object")
     if request and "resourceSpans" not in request:
         raise UndecodableError("the body is not an OTLP trace request: it has no resourceSpans")
-    decoded = Decoded()
+    decoded = Decoded(is_wanted)
     for resource_spans in _objects(request, "resourceSpans"):
         _decode_resource_spans(resource_spans, decoded)
     return decoded

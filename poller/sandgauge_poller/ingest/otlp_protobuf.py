@@ -1,7 +1,7 @@
 """OTLP trace requests in protobuf: each lifecycle span is decoded by itself, any other is searched for a name."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 
 from google.protobuf.message import DecodeError
@@ -18,6 +18,7 @@ from sandgauge_poller.ingest.spans import (
     Decoded,
     SpanData,
     UndecodableError,
+    always,
     inherit,
     usable_name,
 )
@@ -33,9 +34,9 @@ _A_LIFECYCLE_NAME = re.compile(b"|".join(re.escape(name.encode()) for name in so
 _LIFECYCLE_NAMES = frozenset(name.encode() for name in LIFECYCLE_SPANS)
 
 
-def decode_protobuf(body: bytes) -> Decoded:
-    """Decode a request; raises UndecodableError."""
-    reader, decoded = WireReader(), Decoded()
+def decode_protobuf(body: bytes, is_wanted: Callable[[], bool] = always) -> Decoded:
+    """Decode a request as long as that is wanted; raises UndecodableError."""
+    reader, decoded = WireReader(), Decoded(is_wanted)
     try:
         for resource_spans in reader.contents(memoryview(body), ExportTraceServiceRequest.RESOURCE_SPANS_FIELD_NUMBER):
             _decode_resource_spans(reader, resource_spans, decoded)

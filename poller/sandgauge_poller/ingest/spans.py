@@ -1,6 +1,7 @@
 """The neutral form of a span: what the two encodings of OTLP are decoded to, before anyone asks what it means."""
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import ClassVar, NamedTuple
@@ -54,6 +55,15 @@ class TooManyItemsError(UndecodableError):
         super().__init__(f"more than {MOST_SPANS} spans, or {MOST_ITEMS} fields or values; send smaller batches")
 
 
+class AbandonedError(Exception):
+    """Nobody waits any more for what a body means."""
+
+
+def always() -> bool:
+    """Say that it is still waited for."""
+    return True
+
+
 class SpanData(NamedTuple):
     """One lifecycle span as it came; ids of any length, times in ns (0: not given)."""
 
@@ -73,8 +83,12 @@ class SpanData(NamedTuple):
 
 @dataclass(slots=True)
 class Decoded:
-    """What a request held: its lifecycle spans, and how many others were passed over, by reason."""
+    """What a request held: its lifecycle spans, and how many others were passed over, by reason.
 
+    Taking it down ends with AbandonedError once `is_wanted` says no.
+    """
+
+    is_wanted: Callable[[], bool] = field(default=always, compare=False)
     spans: list[SpanData] = field(default_factory=list)
     passed_over: Counter[SpanReason] = field(default_factory=Counter)
 
@@ -89,6 +103,8 @@ class Decoded:
         self._check()
 
     def _check(self) -> None:
+        if not self.is_wanted():
+            raise AbandonedError
         if len(self.spans) + self.passed_over.total() > MOST_SPANS:
             raise TooManyItemsError
 

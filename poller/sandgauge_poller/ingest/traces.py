@@ -7,6 +7,7 @@ own fault is a 503.
 import asyncio
 import json
 import sqlite3
+import threading
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from http import HTTPStatus
@@ -107,9 +108,19 @@ class TracesHandler:
             await self._commit_events(understood)
             return understood
         async with self._large:
-            understood = await asyncio.to_thread(understand, content_type, body, self._now_ns())
+            understood = await self._understand_beside(content_type, body)
             await self._commit_events(understood)
             return understood
+
+    async def _understand_beside(self, content_type: str, body: bytes) -> Understood:
+        """Understand a body in a thread, which ends soon after the wait for it: the end of a process waits for it."""
+        abandoned = threading.Event()
+        try:
+            return await asyncio.to_thread(
+                understand, content_type, body, self._now_ns(), lambda: not abandoned.is_set()
+            )
+        finally:
+            abandoned.set()
 
     async def _commit_events(self, understood: Understood) -> None:
         counts = understood.others.copy()

@@ -9,10 +9,10 @@ from sandgauge_poller.ingest.lifecycle import interpret
 from sandgauge_poller.ingest.otlp_json import decode_json
 from sandgauge_poller.ingest.otlp_protobuf import decode_protobuf
 from sandgauge_poller.ingest.refusal import JSON, PROTOBUF
-from sandgauge_poller.ingest.spans import Decoded
+from sandgauge_poller.ingest.spans import AbandonedError, Decoded, always
 from sandgauge_schemas.names import SpanOutcome, SpanReason
 
-DECODERS: dict[str, Callable[[bytes], Decoded]] = {PROTOBUF: decode_protobuf, JSON: decode_json}
+DECODERS: dict[str, Callable[[bytes, Callable[[], bool]], Decoded]] = {PROTOBUF: decode_protobuf, JSON: decode_json}
 """How to decode each content type that is taken."""
 
 
@@ -35,15 +35,20 @@ class Understood:
         return reasons
 
 
-def understand(content_type: str, body: bytes, received_ns: int) -> Understood:
-    """Decode a body and interpret its spans; `received_ns` is the poller's clock. Raises UndecodableError."""
-    decoded = DECODERS[content_type](body)
+def understand(content_type: str, body: bytes, received_ns: int, is_wanted: Callable[[], bool] = always) -> Understood:
+    """Decode a body and interpret its spans; `received_ns` is the poller's clock.
+
+    Raises UndecodableError, and AbandonedError soon after `is_wanted` says no.
+    """
+    decoded = DECODERS[content_type](body, is_wanted)
     others: Counter[tuple[SpanOutcome, SpanReason | None]] = Counter()
     for reason, count in decoded.passed_over.items():
         outcome = SpanOutcome.REJECTED if reason == SpanReason.TOO_LARGE else SpanOutcome.IGNORED
         others[outcome, reason] += count
     events = []
     for span in decoded.spans:
+        if not is_wanted():
+            raise AbandonedError
         meaning = interpret(span, received_ns)
         if meaning.event is None:
             others[meaning.outcome, meaning.reason] += 1

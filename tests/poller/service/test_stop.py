@@ -3,20 +3,27 @@
 import os
 import signal
 import socket
+import sqlite3
 import time
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
 from sandgauge_demo.deployment import Route
+from sandgauge_poller.tracking.database import STORE_FILE
 from sandgauge_schemas import names
 from support.delivered import ids_in
 from support.feed import feed, start_span
+from support.forged_spans import forged_batches
+from support.fuzzed_bodies import PROTOBUF, TAKEN, Fuzzed, hurting_bodies
+from support.running_poller import RunningPoller
 from support.waiting import wait_until
 
 ALLOCATION = names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION
 SAMPLE = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
 WITHIN_S = 5.0
+SPANS = 45_000
+"""About as many as one request may hold."""
 
 
 @contextmanager
@@ -42,6 +49,25 @@ def half_a_request(endpoint, path):
         head = f"POST {path} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 1000\r\n\r\n{{"
         sender.sendall(head.encode())
         yield
+
+
+@contextmanager
+def sent(endpoint, fuzzed):
+    """Send a whole request and yield its connection."""
+    host, port = endpoint.removeprefix("http://").split(":")
+    encoding = "Content-Encoding: gzip\r\n" if fuzzed.packed else ""
+    head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: {fuzzed.content_type}\r\n{encoding}"
+    with socket.create_connection((host, int(port)), timeout=30) as sender:
+        sender.sendall(f"{head}Content-Length: {len(fuzzed.body)}\r\n\r\n".encode() + fuzzed.body)
+        yield sender
+
+
+def answer(sender):
+    """Return how an answer begins; nothing where the connection was ended without one."""
+    try:
+        return sender.recv(4096)
+    except ConnectionResetError:
+        return b""
 
 
 def stop(poller):
@@ -101,6 +127,25 @@ def test_what_could_not_be_sent_is_sent_after_the_next_start(osb, make_poller, o
     with again:
         otlp_sink.wait_for(lambda sink: ids_in(sink, ALLOCATION) == set(sandbox_ids))
     assert any(span.end_ns < stopped_ns for span in otlp_sink.spans(SAMPLE))
+
+
+def test_a_body_that_is_being_understood_holds_nothing_up(tmp_path):
+    poller = RunningPoller(tmp_path, {"tracking": {"max_sandboxes": 50_000}})
+    poller.start()
+    objects = [body for body in hurting_bodies() if body.kind == "as many objects as may be"]
+    spans = [Fuzzed("spans", PROTOBUF, body, TAKEN) for body in forged_batches(3 * SPANS, SPANS)]
+    with ExitStack() as stack:
+        senders = [stack.enter_context(sent(poller.endpoint, body)) for body in [*objects, *spans]]
+        code, took_s = stop(poller)
+        answers = [answer(sender) for sender in senders]
+    assert code == 0
+    print(f"{took_s:.2f} s")
+    assert took_s < WITHIN_S
+    assert answers[-1] == b"", "there is no answer to what is not stored: its sender sends it again"
+    acknowledged = sum(one.startswith(b"HTTP/1.1 200") for one in answers[len(objects) :])
+    with closing(sqlite3.connect(tmp_path / "state" / STORE_FILE)) as store:
+        assert store.execute("SELECT count(*) FROM event").fetchone()[0] >= acknowledged * SPANS
+    assert poller.complaints() == []
 
 
 @pytest.mark.parametrize("second", [signal.SIGTERM, signal.SIGINT])
