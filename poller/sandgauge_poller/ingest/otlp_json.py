@@ -34,6 +34,8 @@ _STRUCTURE = (b"{", b"[", b",")
 _WHOLE = re.compile(r"-?[0-9]{1,20}")
 _DOUBLE = re.compile(r"-?[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|NaN|-?Infinity")
 _HEX = re.compile(r"(?:[0-9a-fA-F]{2})*")
+_BESIDE_SCOPE_SPANS = frozenset({"resource", "schemaUrl"})
+_BESIDE_SPANS = frozenset({"scope", "schemaUrl"})
 _ERROR_CODES = (2, "2", "STATUS_CODE_ERROR")
 _ONLY_OBJECTS = {dict}
 _INT64 = range(-(2**63), 2**63)
@@ -50,10 +52,8 @@ def decode_json(body: bytes, is_wanted: Callable[[], bool] = always) -> Decoded:
         raise UndecodableError("the body is not JSON") from error
     if not isinstance(request, dict):
         raise UndecodableError("the body is not an OTLP trace request: its top is not an object")
-    if request and "resourceSpans" not in request:
-        raise UndecodableError("the body is not an OTLP trace request: it has no resourceSpans")
     decoded = Decoded(is_wanted)
-    for resource_spans in _objects(request, "resourceSpans"):
+    for resource_spans in _contents(request, "resourceSpans", beside=frozenset()):
         _decode_resource_spans(resource_spans, decoded)
     return decoded
 
@@ -67,15 +67,15 @@ def _decode_resource_spans(resource_spans: dict[str, Any], decoded: Decoded) -> 
     for attribute in attributes:
         if attribute.get("key") == names.SERVICE_NAME:
             own = _value(attribute) == names.SANDGAUGE_POLLER_SERVICE_NAME
-    for scope_spans in _objects(resource_spans, "scopeSpans"):
+    for scope_spans in _contents(resource_spans, "scopeSpans", beside=_BESIDE_SCOPE_SPANS):
         instrumentation = _instrumentation(scope_spans)
-        for span in _objects(scope_spans, "spans"):
+        for span in _contents(scope_spans, "spans", beside=_BESIDE_SPANS):
             if _text(span, "name") not in LIFECYCLE_SPANS:
                 decoded.pass_over(SpanReason.OTHER_SPAN)
             elif own:
                 decoded.pass_over(SpanReason.OWN_SPAN)
             else:
-                decoded.add(_span(span, collector.values, instrumentation))
+                decoded.add(_span(span, collector, instrumentation))
 
 
 def _instrumentation(scope_spans: dict[str, Any]) -> str | None:
@@ -85,7 +85,7 @@ def _instrumentation(scope_spans: dict[str, Any]) -> str | None:
     return usable_name(name) if isinstance(name, str) else None
 
 
-def _span(span: dict[str, Any], resource: dict[str, AttributeValue], instrumentation: str | None) -> SpanData:
+def _span(span: dict[str, Any], resource: AttributeCollector, instrumentation: str | None) -> SpanData:
     collector = _collect(_objects(span, "attributes"))
     return SpanData(
         name=_text(span, "name"),
@@ -96,8 +96,8 @@ def _span(span: dict[str, Any], resource: dict[str, AttributeValue], instrumenta
         end_ns=_whole(span, "endTimeUnixNano", _UINT64),
         failed=_object(span, "status").get("code") in _ERROR_CODES,
         instrumentation=instrumentation,
-        attributes=inherit(collector.values, resource),
-        contradictory=collector.contradictory,
+        attributes=inherit(collector.values, resource.values),
+        contradictory=collector.contradictory or resource.contradictory,
     )
 
 
@@ -161,6 +161,13 @@ def _text(fields: dict[str, Any], key: str) -> str:
     if not isinstance(value, str):
         raise UndecodableError(f"{key}: not a string")
     return value
+
+
+def _contents(fields: dict[str, Any], key: str, *, beside: frozenset[str]) -> list[dict[str, Any]]:
+    """Return what lies within; something unknown in its place is another signal or another form, and no empty one."""
+    if key not in fields and not fields.keys() <= beside:
+        raise UndecodableError(f"the body is not an OTLP trace request: it has no {key}")
+    return _objects(fields, key)
 
 
 def _object(fields: dict[str, Any], key: str) -> dict[str, Any]:

@@ -90,7 +90,7 @@ class _Resource:
         self._reader = reader
         self._resource_spans = resource_spans
         self._message: bytes | None = None
-        self._decoded: tuple[bool, dict[str, AttributeValue]] | None = None
+        self._decoded: tuple[bool, AttributeCollector] | None = None
 
     @property
     def is_too_large(self) -> bool:
@@ -101,7 +101,7 @@ class _Resource:
         return self._decode()[0]
 
     @property
-    def values(self) -> dict[str, AttributeValue]:
+    def attributes(self) -> AttributeCollector:
         return self._decode()[1]
 
     def _bytes(self) -> bytes:
@@ -111,7 +111,7 @@ class _Resource:
             self._message = b"".join(parts)
         return self._message
 
-    def _decode(self) -> tuple[bool, dict[str, AttributeValue]]:
+    def _decode(self) -> tuple[bool, AttributeCollector]:
         if self._decoded is None:
             attributes = Resource.FromString(self._bytes()).attributes
             self._reader.spend(len(attributes))
@@ -119,7 +119,7 @@ class _Resource:
             for attribute in attributes:
                 if attribute.key == names.SERVICE_NAME:
                     own = attribute.value.string_value == names.SANDGAUGE_POLLER_SERVICE_NAME
-            self._decoded = (own, _collect(attributes).values)
+            self._decoded = (own, _collect(attributes))
         return self._decoded
 
 
@@ -142,8 +142,8 @@ def _decode_span(
             end_ns=span.end_time_unix_nano,
             failed=span.status.code == Status.STATUS_CODE_ERROR,
             instrumentation=instrumentation.name,
-            attributes=inherit(collector.values, resource.values),
-            contradictory=collector.contradictory,
+            attributes=inherit(collector.values, resource.attributes.values),
+            contradictory=collector.contradictory or resource.attributes.contradictory,
         )
     )
 

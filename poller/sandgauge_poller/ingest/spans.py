@@ -78,7 +78,7 @@ class SpanData(NamedTuple):
     """Name of the instrumentation scope that made it."""
     attributes: dict[str, AttributeValue]
     contradictory: bool = False
-    """Whether an attribute stood there twice with different values; the last one won."""
+    """Whether an attribute stood there or in its Resource twice with different values; the last one won."""
 
 
 @dataclass(slots=True)

@@ -207,12 +207,58 @@ async def test_twins_are_settled_alike_in_protobuf(ingest):
     assert ingest.metrics.conflicts == {"attribute": 1}
 
 
+async def test_a_key_given_twice_in_the_resource_is_settled_and_counted_alike_in_both_encodings(start_ingest):
+    twice = [{"key": names.NEMO_RUN_ID, "value": {"stringValue": value}} for value in ("first", "last")]
+    request = traces(from_resource({}, start()))
+    request["resourceSpans"][0]["resource"]["attributes"] = twice
+    for send in (
+        lambda ingest: ingest.post_json(request),
+        lambda ingest: ingest.post(otlp_encodings.to_protobuf(request), "application/x-protobuf"),
+    ):
+        ingest = await start_ingest()
+        assert (await send(ingest)).status == 200
+        assert ingest.events[0].record.keys.run_id == "last"
+        assert ingest.metrics.conflicts == {"attribute": 1}
+
+
 @pytest.mark.parametrize("name", ["not-otlp.json", "old-schema.json", "wrong-signal.json"])
 async def test_json_that_holds_no_otlp_spans_is_refused_and_counted(ingest, name):
     answer = await ingest.post_file(name)
     assert answer.status == 400
     assert json.loads(answer.body)["message"]
     assert ingest.metrics.spans_ == {("rejected", "undecodable"): 1}
+
+
+SPANS = [start()]
+NOT_WHERE_SPANS_BELONG = {
+    "underscores": {"resource": {}, "scope_spans": [{"spans": SPANS}]},
+    "logs": {"resource": {}, "scopeLogs": [{"logRecords": [{}]}]},
+    "spans of a resource": {"resource": {}, "spans": SPANS},
+    "misspelt": {"resource": {}, "scopeSpans": [{"scope": {}, "span": SPANS}]},
+    "logs of a scope": {"scopeSpans": [{"scope": {}, "logRecords": [{}]}]},
+}
+
+
+@pytest.mark.parametrize("resource_spans", NOT_WHERE_SPANS_BELONG.values(), ids=NOT_WHERE_SPANS_BELONG)
+async def test_what_stands_where_spans_belong_is_never_dropped_in_silence(ingest, resource_spans):
+    answer = await ingest.post_json(traces(resource_spans))
+    assert answer.status == 400
+    assert "it has no" in json.loads(answer.body)["message"]
+    assert ingest.metrics.spans_ == {("rejected", "undecodable"): 1}
+
+
+@pytest.mark.parametrize(
+    "resource_spans",
+    [
+        {},
+        {"resource": {}, "schemaUrl": "https://schema.invalid/1"},
+        {"resource": {}, "scopeSpans": [], "ofTheFuture": 1},
+        {"scopeSpans": [{}, {"scope": {"name": "x"}, "schemaUrl": ""}, {"spans": [], "ofTheFuture": 1}]},
+    ],
+)
+async def test_a_resource_and_a_scope_may_have_no_spans(ingest, resource_spans):
+    assert (await ingest.post_json(traces(resource_spans, from_resource({}, start())))).status == 200
+    assert ingest.sandbox_ids == ["s-1"]
 
 
 async def test_another_signal_in_protobuf_is_no_silent_success(ingest):
