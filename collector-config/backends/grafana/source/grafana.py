@@ -145,6 +145,19 @@ def table(  # noqa: PLR0913 - each is something that every table must say
     }
 
 
+def last_summary(metric: str, matchers: str) -> str:
+    """Return PromQL for a metric of summaries that says how each sandbox ended.
+
+    A sandbox that is found alive after its summary gets a second one, as leaked; that one counts.
+    """
+    by = "max by (nemo_gym_sandbox_id, nemo_gym_sandbox_end_reason, nemo_gym_sandbox_end_oom_killed, nemo_gym_sandbox_leaked)"
+    leaked, other = (
+        f'{by} (last_over_time({metric}{{{matchers},nemo_gym_sandbox_leaked="{value}"}}[$__range]))'
+        for value in ("true", "false")
+    )
+    return f"{leaked} or ({other} unless on (nemo_gym_sandbox_id) {leaked})"
+
+
 def traces(title: str, description: str, tags: str, *, empty: str) -> Json:
     """Return a table of the traces in which a span of the poller has all the `tags`, in the logfmt that Grafana takes.
 

@@ -11,6 +11,7 @@ from grafana import (
     explore_link,
     graph,
     labels_variable,
+    last_summary,
     stat,
     table,
     traces,
@@ -156,11 +157,10 @@ def _cpu() -> Json:
 
 
 def _endings() -> Json:
-    by = "max by (nemo_gym_sandbox_id, nemo_gym_sandbox_end_reason, nemo_gym_sandbox_end_oom_killed, nemo_gym_sandbox_leaked)"
     return table(
         "How each sandbox ended",
-        "As its summary says. A sandbox that was found alive after its end has a second summary, and so a second row.",
-        Column(title="Lived", expr=f"{by} (last_over_time(gym_sandbox_lifetime_s{{{_ROLLOUT}}}[$__range]))", unit="s"),
+        "As its summary says; of one that was found alive after its end, the later summary.",
+        Column(title="Lived", expr=last_summary("gym_sandbox_lifetime_s", _ROLLOUT), unit="s"),
         Column(title="Readings", expr=_told("gym_sandbox_readings_count")),
         Column(title="Missed", expr=_told("gym_sandbox_readings_missed")),
         join_by="nemo_gym_sandbox_id",

@@ -11,6 +11,7 @@ from grafana import (
     explore_link,
     graph,
     labels_variable,
+    last_summary,
     stat,
     table,
     traces,
@@ -147,11 +148,10 @@ def _start() -> Json:
 
 
 def _ending() -> Json:
-    by = "max by (nemo_gym_sandbox_id, nemo_gym_sandbox_end_reason, nemo_gym_sandbox_end_oom_killed, nemo_gym_sandbox_leaked)"
     return table(
         "End",
-        "What its summary says. One that was found alive after its end has a second row.",
-        Column(title="Lived", expr=f"{by} (last_over_time(gym_sandbox_lifetime_s{{{_SANDBOX}}}[$__range]))", unit="s"),
+        "What its summary says; where it was found alive after its end, the later summary.",
+        Column(title="Lived", expr=last_summary("gym_sandbox_lifetime_s", _SANDBOX), unit="s"),
         Column(
             title="Readings",
             expr=f"max by (nemo_gym_sandbox_id) (last_over_time(gym_sandbox_readings_count{{{_SANDBOX}}}[$__range]))",
