@@ -50,6 +50,7 @@ def known_metrics() -> Mapping[str, frozenset[str]]:
         **dict(_fleet()),
         **{name: frozenset(labels) for name, labels in COLLECTOR_ITSELF.items()},
         "up": SCRAPED,
+        "ALERTS": frozenset({"alertname", "alertstate", "severity", "deployment"}),
     }
 
 

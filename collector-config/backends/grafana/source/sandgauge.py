@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from grafana import Json, Query, dashboard, graph, labels_variable, stat
+from grafana import Column, Json, Query, dashboard, graph, labels_variable, stat, table
 
 UID = "sandgauge-itself"
 
@@ -89,11 +89,27 @@ def build() -> Json:
             )
         ],
         (4, _NUMBERS),
+        (5, [_alerts()]),
         (8, [_reads(), _read_duration(), _lateness()]),
         (8, [_wait(), _interval(), _discovery()]),
         (8, [_ingest(), _outbox_age(), _outbox_size()]),
         (8, [_export(), _lost(), _points()]),
         (8, [_collector_spans(), _collector_queues(), _collector_lost(), _memory()]),
+    )
+
+
+def _alerts() -> Json:
+    return table(
+        "Alerts that fire",
+        "By Prometheus' rules. What each means and what to do stands in its annotations: Alerting, Alert rules in Grafana's menu.",
+        Column(
+            title="Firing",
+            expr="count by (alertname, severity, deployment) "
+            '(ALERTS{alertname=~"Sandgauge.+",alertstate="firing",deployment=~"$deployment"})',
+        ),
+        join_by="alertname",
+        names={"alertname": "Alert", "severity": "Severity", "deployment": "Deployment"},
+        empty="None fires, or Prometheus does not have the rules.",
     )
 
 
