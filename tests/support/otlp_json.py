@@ -5,6 +5,8 @@ import secrets
 from pathlib import Path
 from typing import Any
 
+from sandgauge_schemas import names
+
 GYM_SPANS = Path(__file__).parents[1] / "fixtures" / "gym-spans"
 GYM_CASES = sorted(path.stem for path in GYM_SPANS.glob("*.json") if "." not in path.stem)
 """The captured runs of stock Gym, by name."""
@@ -45,6 +47,12 @@ def span(name: str, attributes: dict[str, Any] | None = None, *, trace_id: str |
         "attributes": key_values(attributes or {}),
         "status": {},
     }
+
+
+def start(**fields: Any) -> dict[str, Any]:
+    """Return the start span of sandbox `s-1`, with the given fields of OTLP in place of its own."""
+    attributes = {names.NEMO_GYM_SANDBOX_ID: "s-1", names.NEMO_GYM_SANDBOX_PROVIDER: "opensandbox"}
+    return {**span(names.SPAN_GYM_SANDBOX_START, attributes), **fields}
 
 
 def new_trace_id() -> str:
