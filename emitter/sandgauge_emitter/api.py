@@ -1,7 +1,6 @@
 """What a framework calls: one request for each wish, and what became of it."""
 
 import time
-import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -52,7 +51,7 @@ def record_request(  # noqa: PLR0913  # what a request can say, each by its name
     containers inside the same sandbox. `sample_interval_s` asks for the seconds between two readings, and 0 for none.
     What cannot be true is left out with a warning. Never raises and never waits for the network.
     """
-    request_id = uuid.uuid4().hex
+    request_id = inputs.new_id()
     recorded: _Recorded | None = None
     with FAULTS.guard("record_request"):
         complain = partial(_complain, "record_request")

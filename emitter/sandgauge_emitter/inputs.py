@@ -5,6 +5,7 @@ Complaints name the value and never quote it.
 """
 
 import math
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from numbers import Integral, Real
@@ -42,6 +43,11 @@ def text(value: object, what: str, complain: Complain) -> str | None:
             complain(f"{what} is no valid text")
             return None
     return plain
+
+
+def new_id() -> str:
+    """Return an id of a request; drawn from the system, since a training program seeds `random`."""
+    return os.urandom(16).hex()
 
 
 def required_text(value: object, what: str, complain: Complain) -> str | None:

@@ -117,6 +117,8 @@ def _is_on(text: str | None) -> bool:
     if text is None:
         return False
     word = text.strip().lower()
-    if word not in _ON | _OFF:
+    if word in _ON:
+        return True
+    if word not in _OFF:
         FAULTS.note(f"{ENABLED_VARIABLE} is neither on nor off, so it is off; write 1 or 0")
-    return word in _ON
+    return False

@@ -2,7 +2,6 @@
 
 import sys
 import time
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -44,7 +43,7 @@ def record_request(
 
     `resources` is Gym's `SandboxResources`, or a mapping of its fields.
     """
-    keys = current_keys(provider, request_id=uuid.uuid4().hex)
+    keys = current_keys(provider, request_id=inputs.new_id())
     record = RequestRecord(
         keys=keys,
         requested=inputs.requested(_declared(resources), complain),
