@@ -50,7 +50,7 @@ TOGETHER = sorted(
 """Every other attribute that has a name; they hold one hostile address all at once."""
 
 FULL = tuple(f"full-{number}" for number in range(len(ADDRESSES)))
-"""The sandboxes of whose spans every attribute in `TOGETHER` is an address."""
+"""The sandboxes of such spans."""
 
 _METRICS = b'{"cpu_count":2,"cpu_used_pct":1,"mem_total_mib":2048,"mem_used_mib":90}'
 _INSPECT = b"Container ID:   41477b23ddb3\nStatus:         running\n\nResources:\n  CPU:          1.00 cores"
@@ -272,13 +272,10 @@ def _spans_full_of(address: str, sandbox_id: str) -> list[dict[str, Any]]:
     """Return a span of each kind with the address in every attribute and wherever else a text fits."""
     trace_id = secrets.token_hex(16)
     everywhere = otlp_json.key_values(dict.fromkeys(TOGETHER, address))
-    own = {names.NEMO_GYM_SANDBOX_REQUEST_ID: sandbox_id}
-    made = (
-        otlp_json.span(names.SPAN_GYM_SANDBOX_REQUEST, own, trace_id=trace_id),
-        start_span(sandbox_id, trace_id=trace_id),
-        stop_span(f"{sandbox_id}-stopped", trace_id=trace_id),
-        rollout_span(trace_id, address),
-    )
+    request_id = {names.NEMO_GYM_SANDBOX_REQUEST_ID: sandbox_id}
+    request = otlp_json.span(names.SPAN_GYM_SANDBOX_REQUEST, request_id, trace_id=trace_id)
+    start, stop = start_span(sandbox_id, trace_id=trace_id), stop_span(f"{sandbox_id}-stopped", trace_id=trace_id)
+    made = (request, start, stop, rollout_span(trace_id, address))
     elsewhere = {"traceState": address, "status": {"message": address}, "events": [{"name": address}]}
     return [{**one, "attributes": [*one["attributes"], *everywhere], **elsewhere} for one in made]
 
