@@ -9,6 +9,9 @@ DEMO_VENV := .venv-demo
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEMO_STAMP := $(DEMO_VENV)/.installed
+# Tests wait more than they compute, so more of them run side by side than a small machine has cores. Those of load
+# look at the clock: they come afterwards, fewer at once. On any machine alike, so that they are as steady everywhere.
+SIDE_BY_SIDE := --dist loadgroup --no-loadscope-reorder --numprocesses
 DASHBOARDS := collector-config/backends/grafana/source/generate.py
 # The releases whose behaviour the tests know; they move by hand.
 OPENSANDBOX_SERVER := opensandbox-server==1.1.1
@@ -33,7 +36,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test e2e-full bench soak fuzz lint format venv schemas dashboards collector lock clean
+.PHONY: help demo test unit e2e-full bench soak fuzz lint format venv schemas dashboards collector lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,7 +45,11 @@ demo: $(DEMO_STAMP) ## run the whole pipeline on simulated sandboxes; needs Pyth
 	@$(DEMO_VENV)/bin/sandgauge demo
 
 test: venv ## run all tests; those of a real part that is not found are skipped, and say so
-	@$(BIN)/pytest
+	@$(BIN)/pytest $(SIDE_BY_SIDE) 4 -m 'not load'
+	@$(BIN)/pytest $(SIDE_BY_SIDE) 3 -m load
+
+unit: venv ## run the tests that need no real part and no load, which are most of them
+	@$(BIN)/pytest $(SIDE_BY_SIDE) 4 -m 'not integration and not load'
 
 e2e-full: venv ## run the tests of the compose stack with a real Jaeger and Prometheus; builds them with Go, half an hour once
 	@SANDGAUGE_REQUIRE_REAL_PARTS=1 SANDGAUGE_REAL_BACKENDS=1 $(BIN)/pytest tests/integration -k compose

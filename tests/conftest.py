@@ -13,6 +13,8 @@ from sandgauge_poller.export.messages import export_request
 from support.conformance import assert_conforms
 from support.otlp_sink import OtlpSink
 
+pytest_plugins = ["support.side_by_side"]
+
 MakeSink = Callable[..., OtlpSink]
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.integration  # for its length: once in a whole run is enough
+pytestmark = pytest.mark.load
 
 TESTS = Path(__file__).parents[1]
 
