@@ -112,7 +112,7 @@ _NUMBERS = [
         '/ sum(rate(sandgauge_poller_reads{deployment=~"$deployment",kind="sample"}[5m]))',
         unit="percentunit",
         empty="nothing read, or none failed yet",
-        alarm_above=0.05,
+        alarm_above=0.1,
     ),
     stat(
         "Failed starts",

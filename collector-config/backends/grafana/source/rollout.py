@@ -37,8 +37,8 @@ _LINKS = {"Sandbox": dashboard_link("Sandbox", "sandgauge-sandbox", "var-sandbox
 _SANDBOX = {"nemo_gym_sandbox_id": "Sandbox"}
 
 
-def _told(metric: str) -> str:
-    return f"max by (nemo_gym_sandbox_id) (last_over_time({metric}{{{_ROLLOUT}}}[$__range]))"
+def _told(metric: str, function: str = "last_over_time") -> str:
+    return f"max by (nemo_gym_sandbox_id) ({function}({metric}{{{_ROLLOUT}}}[$__range]))"
 
 
 def _requested(metric: str) -> str:
@@ -146,7 +146,7 @@ def _cpu() -> Json:
         Column(title="CPUs the daemon sees", expr=_told("gym_sandbox_cpu_count"), unit="suffix: cores"),
         Column(
             title="Used, of those",
-            expr=_told("gym_sandbox_cpu_used_percentage").replace("last_", "max_"),
+            expr=_told("gym_sandbox_cpu_used_percentage", "max_over_time"),
             unit="percent",
         ),
         join_by="nemo_gym_sandbox_id",
