@@ -1,12 +1,11 @@
 """A fifth of a thousand sandboxes hang: each hang ends by its bound, and the others are read as before.
 
-Where the system allows it poller and sandboxes run before all other work of the machine, and the bounds are close.
-Elsewhere what other work does to the healthy ones at the same moment is allowed to the hanging ones.
+Where the system allows it poller and sandboxes run before all other work of the machine. Where it does not, and other
+work makes the readings late before anything hangs, nothing can be said of what hangs, and the tests are skipped.
 """
 
 import statistics
 import time
-from bisect import bisect_left
 from collections import Counter
 from dataclasses import dataclass
 from itertools import pairwise
@@ -29,8 +28,8 @@ SANDBOXES, HANGING = 1000, 200
 INTERVAL_S = 10.0
 SETTLED_S = 25.0
 """After so long every sandbox has its endpoint, for which a thousand newcomers queue, and its own phase."""
-READING_S = 1.0
-"""How long a healthy reading takes."""
+LATE_S = 0.1
+"""Readings that are no later than this are read in time."""
 STATUS = names.NEMO_GYM_SANDBOX_RESOURCE_STATUS
 
 
@@ -44,7 +43,6 @@ class Fleet:
     settled_ns: int
     began_ns: int
     ended_ns: int
-    undisturbed: bool
 
 
 @pytest.fixture(scope="module")
@@ -72,7 +70,10 @@ def fleet(tmp_path_factory):
                 osb.fault(Route.EXECD, sandbox_id, hang=True)
             _wait(sink, readings, healthy, since_ns=time.time_ns())
         assert poller.complaints() == []
-        yield Fleet(readings, healthy, hanging, settled_ns, began_ns, time.time_ns(), undisturbed)
+        fleet = Fleet(readings, healthy, hanging, settled_ns, began_ns, time.time_ns())
+        if not undisturbed and _p99_of_lateness(fleet, settled_ns, began_ns) > LATE_S:
+            pytest.skip("other work of this machine makes readings late, and this process may not run before it")
+        yield fleet
 
 
 def _wait(sink, readings, ids, *, since_ns):
@@ -102,26 +103,16 @@ def test_the_others_are_read_as_without_them(fleet):
     before = _p99_of_lateness(fleet, fleet.settled_ns, fleet.began_ns)
     beside = _p99_of_lateness(fleet, fleet.began_ns, fleet.ended_ns)
     print(f"p99 of the gap's distance from {INTERVAL_S:g} s: {before:.3f} s before, {beside:.3f} s beside hanging ones")
-    # Far from a hang's two seconds in any case.
-    assert beside < before + (0.1 if fleet.undisturbed else 1.0)
+    assert beside < before + LATE_S
 
 
 def test_the_others_miss_nothing(fleet):
     outcomes = Counter(span.attributes[STATUS] for sandbox_id in fleet.healthy for span in fleet.readings(sandbox_id))
-    # A stall of the whole machine beyond their own bound is not the hanging ones' doing.
-    assert outcomes["unavailable"] <= (0.001 if fleet.undisturbed else 0.05) * outcomes["ok"]
-
-
-def _stall_s(ends, overs, end_ns):
-    """Return how much too long the longest of the healthy readings took that ended within a second of then."""
-    first, last = bisect_left(ends, end_ns - 10**9), bisect_left(ends, end_ns + 10**9)
-    return max(overs[first:last], default=0.0)
+    assert outcomes["unavailable"] <= 0.001 * outcomes["ok"]
 
 
 def test_each_hang_ends_by_its_bound_and_is_one_record(fleet):
-    healthy = sorted((span.end_ns, span.start_ns) for one in fleet.healthy for span in fleet.readings(one))
-    ends, overs = [end for end, _ in healthy], [(end - start) / 1e9 - READING_S for end, start in healthy]
-    durations, excess = [], []
+    durations = []
     for sandbox_id in fleet.hanging:
         failed = [
             span
@@ -131,10 +122,6 @@ def test_each_hang_ends_by_its_bound_and_is_one_record(fleet):
         assert failed
         assert {span.attributes[names.ERROR_TYPE] for span in failed} == {"timeout"}
         durations += [(span.end_ns - span.start_ns) / 1e9 for span in failed]
-        excess += [(span.end_ns - span.start_ns) / 1e9 - 2.0 - _stall_s(ends, overs, span.end_ns) for span in failed]
     tenths = statistics.quantiles(durations, n=10)
     print(f"{len(durations)} hangs: {min(durations):.3f} to {max(durations):.3f} s, {tenths[8]:.3f} s p90")
-    assert min(durations) >= 2.0 - 0.01
-    assert max(excess) <= 0.2
-    if fleet.undisturbed:
-        assert max(durations) <= 2.2
+    assert (min(durations), max(durations)) == pytest.approx((2.0, 2.0), abs=0.2)
