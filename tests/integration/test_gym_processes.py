@@ -73,7 +73,7 @@ def test_whatever_call_into_telemetry_or_the_network_fails_the_caller_sees_the_s
         if setup.groups:
             environment |= {"SCENARIO_HOST": "yes", "SCENARIO_SPAN_GROUPS": ",".join(setup.groups)}
         program = ("-m", "support.gym_scenarios", "faults", *SCENARIOS)
-        done = stock_gym(lens=setup.lens).run(*program, environment=environment, timeout_s=170)
+        done = stock_gym(lens=setup.lens).run(*program, environment=environment)
     counted, *different = map(json.loads, done.stdout.splitlines())
     print(f"calls into telemetry and the network: {counted['calls']}")
     assert counted["calls"] > 100

@@ -179,7 +179,7 @@ def test_sandboxes_of_a_real_control_plane_are_recorded_as_sent(opensandbox_serv
     if setup.host:
         environment["SCENARIO_HOST"] = "yes"
     program = ("-m", "support.gym_scenarios", "run", "opensandbox_limits")
-    done = stock_gym(lens=setup.lens).run(*program, environment=environment, timeout_s=120)
+    done = stock_gym(lens=setup.lens).run(*program, environment=environment)
     seen = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))["seen"]
     starts = {span.attributes[SANDBOX_ID]: span.attributes for span in otlp_sink.spans(START)}
     assert list(starts) == seen["ids"]

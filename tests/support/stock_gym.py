@@ -51,7 +51,6 @@ class GymEnvironment:
         *arguments: str | Path,
         environment: Mapping[str, str] | None = None,
         auto_instrumented: bool = False,
-        timeout_s: float = _TIMEOUT_S,
     ) -> subprocess.CompletedProcess[str]:
         """Run Python with the arguments and return what it printed; a failure of it raises, with its stderr in a note.
 
@@ -69,7 +68,7 @@ class GymEnvironment:
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 text=True,
-                timeout=timeout_s,
+                timeout=_TIMEOUT_S,
                 check=True,
             )
         except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as error:
