@@ -36,6 +36,8 @@ class World:
     context: ReadingContext
     loop: ReadingLoop
     finished: list[tuple[float, str]] = field(default_factory=list)
+    sender_ahead: float = 0.0
+    """How far the clock of whoever sends spans is ahead of the poller's."""
     _spans: int = 0
 
     def apply(self, event: LifecycleEvent) -> None:
@@ -83,8 +85,8 @@ class World:
     ) -> None:
         """Let a stop span come in; it began and ended just now unless told otherwise."""
         span = self._span(TRACE)
-        span["start_ns"] = at(elapsed() if began is None else began)
-        span["end_ns"] = at(elapsed() if ended is None else ended)
+        span["start_ns"] = at((elapsed() if began is None else began) + self.sender_ahead)
+        span["end_ns"] = at((elapsed() if ended is None else ended) + self.sender_ahead)
         self.apply(StopEvent(**span, keys=JoinKeys(sandbox_id=sandbox_id, provider="opensandbox"), failed=failed))
 
     def end_rollout(self, rollout_id: str = "7-0", trace_id: bytes = TRACE, run: str | None = None) -> None:
@@ -143,8 +145,9 @@ class World:
     def _span(self, trace_id: bytes) -> dict[str, Any]:
         self._spans += 1
         span_id = self._spans.to_bytes(8, "big")
-        now_ns = at(elapsed())
-        return {"trace_id": trace_id, "span_id": span_id, "start_ns": now_ns, "end_ns": now_ns, "received_ns": now_ns}
+        now_ns, said_ns = at(elapsed()), at(elapsed() + self.sender_ahead)
+        times = {"start_ns": said_ns, "end_ns": said_ns, "received_ns": now_ns}
+        return {"trace_id": trace_id, "span_id": span_id, **times}
 
 
 SETTINGS: dict[str, float] = {

@@ -163,7 +163,8 @@ class Sampling:
     async def _record_last(self, sandbox: Tracked, end: End, reading: SampleReading, *, is_final: bool) -> bool:
         """Record a reading that was on its way when the sandbox ended; one that failed for that reason says nothing."""
         start_ns, failed = reading.window.start_ns, reading.usage is None
-        says_something = start_ns < self._endings.doomed_from_ns(sandbox) if failed else start_ns <= end.at_ns
+        ended_ns = sender_clock.ended_ns(sandbox.lifecycle, end)
+        says_something = start_ns < self._endings.doomed_from_ns(sandbox) if failed else start_ns <= ended_ns
         if says_something:
             await self._context.sink.sample(sandbox, reading, int(failed), is_final=is_final)
         self._endings.plan_after_end(sandbox)

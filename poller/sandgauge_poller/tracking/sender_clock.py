@@ -7,7 +7,7 @@ contradicts gives way to it.
 
 from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.tracking.fold import Lifecycle
-from sandgauge_poller.tracking.progress import Progress
+from sandgauge_poller.tracking.progress import End, Progress
 from sandgauge_schemas.names import EndReason
 
 DELIVERY_NS = 10_000_000_000
@@ -24,13 +24,14 @@ def started_ns(start: StartEvent) -> int | None:
 
 def stop_began_ns(lifecycle: Lifecycle) -> int | None:
     """Return when the deletion began; None without a stop span, or where it does not say."""
+    return None if lifecycle.stop is None else _on_own_clock(lifecycle, lifecycle.stop.start_ns)
+
+
+def ended_ns(lifecycle: Lifecycle, end: End) -> int:
+    """Return when a sandbox ended, whoever said so."""
     stop = lifecycle.stop
-    if stop is None or stop.start_ns is None:
-        return None
-    ahead_ns = _ahead_ns(lifecycle)
-    # Up to a delivery's time behind is no more than the delivery itself.
-    is_other_clock = ahead_ns is not None and not -DELIVERY_NS <= ahead_ns <= 0
-    return min(stop.start_ns - (ahead_ns if ahead_ns is not None and is_other_clock else 0), stop.received_ns)
+    said_ns = None if stop is None or end.reason is not EndReason.STOPPED else stop.end_ns or stop.start_ns
+    return _on_own_clock(lifecycle, said_ns) or end.at_ns
 
 
 def lifetime_s(lifecycle: Lifecycle, progress: Progress) -> float | None:
@@ -48,6 +49,16 @@ def lifetime_s(lifecycle: Lifecycle, progress: Progress) -> float | None:
     # What was read later than it says it was stopped proves that its clock is behind.
     is_possible = (progress.last_reading_ns or 0) <= stopped_ns <= seen_ns
     return _seconds(min(start.end_ns, start.received_ns), stopped_ns if is_possible else seen_ns)
+
+
+def _on_own_clock(lifecycle: Lifecycle, said_ns: int | None) -> int | None:
+    """Return a time of the stop span on the poller's clock, no later than the span came."""
+    stop, ahead_ns = lifecycle.stop, _ahead_ns(lifecycle)
+    if stop is None or said_ns is None:
+        return None
+    # Up to a delivery's time behind is no more than the delivery itself.
+    is_other_clock = ahead_ns is not None and not -DELIVERY_NS <= ahead_ns <= 0
+    return min(said_ns - (ahead_ns if ahead_ns is not None and is_other_clock else 0), stop.received_ns)
 
 
 def _ahead_ns(lifecycle: Lifecycle) -> int | None:

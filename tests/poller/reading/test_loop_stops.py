@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
-from sandgauge_poller.reading.provider import SandboxState
 from sandgauge_poller.tracking.progress import End
 from sandgauge_schemas.names import EndReason, ErrorType
 from support.reading_world import at, world
 from support.virtual_time import in_virtual_time
 
-NOT_FOUND = SandboxState.NOT_FOUND
+AHEAD = [0, 50, -50, -3600]
+"""How far the sender's clock may be ahead of the poller's, in s."""
 
 
 @in_virtual_time
@@ -71,16 +71,21 @@ async def test_a_stop_of_an_ended_sandbox_again_changes_nothing():
         assert w.kinds().count("ended") == 1
 
 
-@in_virtual_time
-async def test_a_reading_on_its_way_at_the_end_is_kept_and_the_summary_waits_for_it():
-    async with world() as w:
-        await w.live(0.5)
-        w.stop()
-        await w.until(0.9)
-        assert w.kinds() == ["allocation", "ended"]
-        await w.until(2)
-        assert w.kinds() == ["allocation", "ended", "sample", "summary"]
-        assert w.summary()["readings"] == 1
+@pytest.mark.parametrize("ahead", AHEAD)
+def test_a_reading_on_its_way_at_the_end_is_kept_and_the_summary_waits_for_it(ahead):
+    @in_virtual_time
+    async def scenario():
+        async with world() as w:
+            w.sender_ahead = ahead
+            await w.live(0.5)
+            w.stop()
+            await w.until(0.9)
+            assert w.kinds() == ["allocation", "ended"]
+            await w.until(2)
+            assert w.kinds() == ["allocation", "ended", "sample", "summary"]
+            assert w.summary()["readings"] == 1
+
+    scenario()
 
 
 @pytest.mark.parametrize(("error_type", "recorded"), [(None, True), (ErrorType.NOT_FOUND, False)])
@@ -124,20 +129,25 @@ def test_a_failure_on_its_way_at_the_end_is_missed_only_if_it_began_before_the_s
     scenario()
 
 
-@in_virtual_time
-async def test_failures_after_the_stop_began_are_not_missed():
-    async with world(collection_interval=2) as w:
-        w.provider["s-1"].sample_takes_s = 0.1
-        await w.live(20)
-        w.provider["s-1"].sample = ErrorType.CONNECTION
-        await w.until(21.9)
-        before = [entry for entry in w.sink.of("sample") if entry.detail[0] is not None]
-        began = w.provider.times("sample")[-1] + 0.05
-        await w.until(29)
-        w.stop(began=began, ended=28)
-        await w.until(30)
-        assert len(before) == 1
-        assert w.summary()["missed"] == 1
+@pytest.mark.parametrize("ahead", AHEAD)
+def test_failures_after_the_stop_began_are_not_missed(ahead):
+    @in_virtual_time
+    async def scenario():
+        async with world(collection_interval=2) as w:
+            w.sender_ahead = ahead
+            w.provider["s-1"].sample_takes_s = 0.1
+            await w.live(20)
+            w.provider["s-1"].sample = ErrorType.CONNECTION
+            await w.until(21.9)
+            before = [entry for entry in w.sink.of("sample") if entry.detail[0] is not None]
+            began = w.provider.times("sample")[-1] + 0.05
+            await w.until(29)
+            w.stop(began=began, ended=28)
+            await w.until(30)
+            assert len(before) == 1
+            assert w.summary()["missed"] == 1
+
+    scenario()
 
 
 @in_virtual_time

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from sandgauge_poller.ingest.events import StartEvent, StopEvent
 from sandgauge_poller.tracking.fold import Lifecycle
 from sandgauge_poller.tracking.progress import End, Progress
-from sandgauge_poller.tracking.sender_clock import DELIVERY_NS, lifetime_s, started_ns, stop_began_ns
+from sandgauge_poller.tracking.sender_clock import DELIVERY_NS, ended_ns, lifetime_s, started_ns, stop_began_ns
 from sandgauge_schemas.names import EndReason
 from sandgauge_schemas.records import JoinKeys, StartRecord
 
@@ -143,8 +143,12 @@ def test_a_start_is_when_its_span_says_unless_that_cannot_be(ended, received, ex
 def test_a_deletion_began_when_its_span_says_on_the_pollers_clock(start_ahead, stop_ahead, expected):
     lifecycle, _ = lived(start_ahead=start_ahead, stop_ahead=stop_ahead, start_took=3, stop_took=1)
     assert stop_began_ns(lifecycle) == at(expected)
+    ended = End(EndReason.STOPPED, lifecycle.stop.end_ns)
+    assert ended_ns(lifecycle, ended) == min(at(expected + 1), lifecycle.stop.received_ns)
+    assert ended_ns(lifecycle, End(EndReason.GONE, at(7))) == at(7)
 
 
 def test_of_a_stop_that_does_not_say_when_it_began_nothing_is_known():
     assert stop_began_ns(Lifecycle(start=start())) is None
     assert stop_began_ns(Lifecycle(start=start(), stop=stop(ended=5, received=6))) is None
+    assert ended_ns(Lifecycle(start=start(), stop=stop(received=6)), End(EndReason.STOPPED, at(6))) == at(6)
