@@ -10,7 +10,7 @@ import pytest
 
 from sandgauge_demo.collector import CollectorError, Destinations, RunningCollector
 from sandgauge_schemas.names import SPAN_GYM_SANDBOX_START
-from support.certificate import make_certificate
+from support.collector_secrets import make_secrets
 from support.documents import code_block, document, section
 from support.otlp_json import from_resource, span, traces
 from support.otlp_sink import OtlpSink
@@ -113,14 +113,9 @@ def test_folder_that_cannot_be_written_is_named(tmp_path):
 
 @pytest.mark.parametrize("content", [None, "", " \n"], ids=["missing", "empty", "blank"])
 def test_file_of_a_token_that_is_not_there_is_named(tmp_path, content):
-    certificate = make_certificate(tmp_path)
-    shutil.copy(certificate, tmp_path / "ca.crt")
-    certificate.rename(tmp_path / "tls.crt")
-    (tmp_path / "key.pem").rename(tmp_path / "tls.key")
-    for name in ("sender-tokens", "traces-token", "metrics-token"):
-        (tmp_path / name).write_text(f"{name}-1")
-    if content is not None:
-        (tmp_path / "poller-token").write_text(content)
-    running = collector(tmp_path, SECURITY, settings={"OTELCOL_SECRETS_DIR": str(tmp_path)})
+    secrets = make_secrets(tmp_path / "secrets")
+    token = secrets / "poller-token"
+    token.unlink() if content is None else token.write_text(content)
+    running = collector(tmp_path, SECURITY, settings={"OTELCOL_SECRETS_DIR": str(secrets)})
     assert cure_of_failed_start(running) == "put it there"
-    assert str(tmp_path / "poller-token") in running.log_file.read_text()
+    assert str(token) in running.log_file.read_text()

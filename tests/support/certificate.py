@@ -18,8 +18,8 @@ def make_certificate(folder: Path) -> Path:
     return folder / "cert.pem"
 
 
-def server_context(certificate: Path) -> ssl.SSLContext:
-    """Return what a server needs to speak TLS with the certificate."""
+def server_context(certificate: Path, key: Path | None = None) -> ssl.SSLContext:
+    """Return what a server needs to speak TLS with the certificate; its key is `key.pem` beside it unless named."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate, certificate.with_name("key.pem"))
+    context.load_cert_chain(certificate, key or certificate.with_name("key.pem"))
     return context

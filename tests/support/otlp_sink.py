@@ -1,5 +1,6 @@
 """An OTLP/HTTP receiver for tests: it keeps what it gets, answers as it is told, and checks every request."""
 
+import ssl
 import threading
 import time
 from collections import deque
@@ -54,14 +55,16 @@ class OtlpSink(ServedInThread):
     Requests are kept in the order in which they came, refused ones too; `spans` and `points` show only what was
     accepted. Answers are success unless `script` queues others. Closing it breaks open connections, as the end of a
     real receiver does; another sink on the same `port` then plays its return. Port 0 is any free one. Without `checks`
-    requests are not held to the contract, which under load is most of what a sink does.
+    requests are not held to the contract, which under load is most of what a sink does. `tls` makes it speak nothing
+    else.
     """
 
-    def __init__(self, port: int = 0, *, checks: bool = True) -> None:
+    def __init__(self, port: int = 0, *, checks: bool = True, tls: ssl.SSLContext | None = None) -> None:
         super().__init__("otlp-sink")
         self.port = port
         """The port that is served, as soon as the context is open."""
         self._checks = checks
+        self._tls = tls
         self._changed = threading.Condition()
         self._received: list[Received] = []
         self._script: deque[Answer] = deque()
@@ -70,7 +73,7 @@ class OtlpSink(ServedInThread):
     @property
     def endpoint(self) -> str:
         """The base URL, without a path."""
-        return f"http://127.0.0.1:{self.port}"
+        return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     @property
     def violations(self) -> list[str]:
@@ -119,11 +122,14 @@ class OtlpSink(ServedInThread):
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=0)
         await runner.setup()
         try:
-            await web.TCPSite(runner, "127.0.0.1", self.port).start()
+            await web.TCPSite(runner, "127.0.0.1", self.port, ssl_context=self._tls).start()
             self.port = runner.addresses[0][1]
             self._started.set()
             await self._ended.wait()
         finally:
+            for connection in runner.server.connections if runner.server else ():
+                if connection.transport is not None:
+                    connection.transport.abort()  # an orderly end of TLS would wait for the other side
             await runner.cleanup()
 
     async def _post(self, request: web.Request) -> web.Response:
