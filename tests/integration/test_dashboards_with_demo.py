@@ -1,9 +1,17 @@
 """Each expression of each dashboard and alert, asked of the stack's own Prometheus while the demo runs."""
 
+import re
+
 import pytest
 
-from support.dashboard_answers import unanswered
-from support.dashboards import alert_expressions, panel_expressions, variable_expressions
+from support.dashboard_answers import choices, unanswered
+from support.dashboards import (
+    alert_expressions,
+    filled_in,
+    panel_expressions,
+    trace_searches,
+    variable_expressions,
+)
 from support.promql import Selector, selectors
 
 pytestmark = pytest.mark.integration
@@ -43,6 +51,13 @@ def test_the_series_of_every_alert_are_there(demo_stack):
     for alert in alert_expressions():
         for selector in selectors(alert.promql):
             assert demo_stack.query(written(selector)), f"{alert.place}: {selector}"
+
+
+def test_traces_are_found_by_the_tags_that_panels_search_for(demo_stack):
+    for place, service, tags in trace_searches():
+        filled = (filled_in(tags, choice) for choice in choices(demo_stack.query))
+        asked = (dict(re.findall(r'([\w.]+)="([^"]*)"', one)) for one in filled)
+        assert any(demo_stack.traces(service, **one) for one in asked), place
 
 
 def written(selector: Selector) -> str:

@@ -24,14 +24,14 @@ def unanswered(query: Query, expressions: Iterable[Expression], *, timeout_s: fl
     waiting = list(expressions)
     deadline = time.monotonic() + timeout_s
     while True:
-        choices = _choices(query)
-        waiting = [one for one in waiting if not any(_answers(query, one, choice) for choice in _of(one, choices))]
+        chosen = choices(query)
+        waiting = [one for one in waiting if not any(_answers(query, one, choice) for choice in _of(one, chosen))]
         if not waiting or time.monotonic() > deadline:
             return {one.place for one in waiting}
         time.sleep(_INTERVAL_S)
 
 
-def _choices(query: Query) -> list[dict[str, str]]:
+def choices(query: Query) -> list[dict[str, str]]:
     """Return what somebody could pick above a dashboard: a sandbox with its rollout and run, and every deployment."""
     return [
         {
@@ -44,9 +44,9 @@ def _choices(query: Query) -> list[dict[str, str]]:
     ]
 
 
-def _of(expression: Expression, choices: list[dict[str, str]]) -> list[dict[str, str]]:
+def _of(expression: Expression, chosen: list[dict[str, str]]) -> list[dict[str, str]]:
     """Return the choices that make a difference to an expression."""
-    return list({filled_in(expression.promql, choice): choice for choice in choices}.values())
+    return list({filled_in(expression.promql, choice): choice for choice in chosen}.values())
 
 
 def _answers(query: Query, expression: Expression, choice: dict[str, str]) -> bool:

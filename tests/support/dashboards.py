@@ -55,6 +55,14 @@ def panel_expressions() -> Iterator[Expression]:
                 yield Expression(f"{place} / {target['refId']}", target["expr"], *joins)
 
 
+def trace_searches() -> Iterator[tuple[str, str, str]]:
+    """Yield the place, the service and the tags in logfmt of what each panel asks Jaeger."""
+    for place, panel in panels():
+        for target in panel["targets"]:
+            if "tags" in target:
+                yield place, target["service"], target["tags"]
+
+
 def variable_expressions() -> Iterator[Expression]:
     """Yield the values of each variable: as many series as it has values."""
     for path in DASHBOARDS:
