@@ -19,13 +19,11 @@ class Readiness:
     ingest: bool = False
     providers: Mapping[str, Provider] = field(default_factory=dict)
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether spans are taken in and kept. A control plane that is away makes no span unwelcome."""
-        return self.store_trouble() is None and self.ingest
-
     def report(self) -> dict[str, Any]:
-        """Return the answer's fields: a control plane is `ok`, an error type or `not_asked`; ages are in seconds."""
+        """Return the answer's fields: a control plane is `ok`, an error type or `not_asked`; ages are in seconds.
+
+        `ready` says whether spans are taken in and kept. A control plane that is away makes no span unwelcome.
+        """
         control_planes = {name: self._control_plane(provider) for name, provider in self.providers.items()}
         trouble = self.store_trouble()
         return {

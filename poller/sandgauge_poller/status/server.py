@@ -52,7 +52,8 @@ class StatusServer:
         return web.json_response({"status": "ok"})
 
     async def _readyz(self, _request: web.Request) -> web.Response:
-        return web.json_response(self._readiness.report(), status=200 if self._readiness.is_ready else 503)
+        report = self._readiness.report()
+        return web.json_response(report, status=200 if report["ready"] else 503)
 
     async def _metrics(self, request: web.Request) -> web.Response:
         page, content_type = await self._metrics_page.render(request.headers.get(hdrs.ACCEPT, ""))
