@@ -32,14 +32,7 @@ HOST = "10.1.2.3"
 KEY = "canary-key-5f0c2e9a7d"
 CANARY_PORTS = (22, 25, 53, 80, 443, 2375, 5000, 6379, 8000, 8080, 9090, 10250, 44772)
 REDIRECTS = (300, 301, 302, 303, 304, 305, 306, 307, 308)
-ALONE = (
-    names.NEMO_GYM_SANDBOX_SCOPE,
-    names.NEMO_GYM_SANDBOX_ID,
-    names.NEMO_GYM_SANDBOX_PROVIDER,
-    names.NEMO_GYM_SANDBOX_REQUEST_ID,
-    names.NEMO_GYM_ROLLOUT_ID,
-    names.NEMO_RUN_ID,
-)
+ALONE = (names.NEMO_GYM_SANDBOX_SCOPE, names.NEMO_GYM_SANDBOX_ID, names.NEMO_GYM_SANDBOX_PROVIDER)
 """Attributes that hold a hostile address each in a span of its own, since they decide what becomes of the span."""
 
 TOGETHER = sorted(
