@@ -45,6 +45,7 @@ def test_every_process_sends_its_own_spans_once(otlp_sink, arguments):
     assert len(otlp_sink.spans()) == 2 * len(sandboxes)
 
 
+@pytest.mark.load  # for the clock that it looks at
 @pytest.mark.parametrize("answers", [False, True], ids=["closed-port", "silent-collector"])
 def test_a_process_ends_within_its_bound_though_the_collector_is_away(answers):
     with socket.create_server(("127.0.0.1", 0), backlog=50) as collector:
