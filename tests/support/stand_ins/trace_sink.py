@@ -5,6 +5,7 @@
 
 import argparse
 import asyncio
+import base64
 import json
 import signal
 from collections import defaultdict
@@ -17,17 +18,28 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 OTLP_PORT, QUERY_PORT, HEALTH_PORT = 4318, 16686, 13133
 MAX_BODY_BYTES = 64 * 1024**2
+STORE = Path("/badger/requests")
 KIND_OF_VALUE = {"string_value": "string", "bool_value": "bool", "int_value": "int64", "double_value": "float64"}
 
 
 class Traces:
-    """Every span by trace id and span id: one that comes again is still one."""
+    """Every span by trace id and span id: one that comes again is still one. It is kept where Jaeger keeps it."""
 
     def __init__(self) -> None:
         self._spans: dict[str, dict[str, dict[str, Any]]] = defaultdict(dict)
+        if STORE.exists():
+            for line in STORE.read_text().splitlines():
+                self._add(base64.b64decode(line))
+        self._store = STORE.open("ab", buffering=0)
 
     async def take(self, request: web.Request) -> web.Response:
-        content = ExportTraceServiceRequest.FromString(await request.read())
+        body = await request.read()
+        self._store.write(base64.b64encode(body) + b"\n")
+        self._add(body)
+        return web.Response(content_type="application/x-protobuf")
+
+    def _add(self, body: bytes) -> None:
+        content = ExportTraceServiceRequest.FromString(body)
         for resource_spans in content.resource_spans:
             resource = tags(resource_spans.resource.attributes)
             service = next((tag["value"] for tag in resource if tag["key"] == "service.name"), "unknown")
@@ -35,7 +47,6 @@ class Traces:
                 for span in scope_spans.spans:
                     shown = shown_span(span) | {"process": {"serviceName": service, "tags": resource}}
                     self._spans[shown["traceID"]][shown["spanID"]] = shown
-        return web.Response(content_type="application/x-protobuf")
 
     async def one(self, request: web.Request) -> web.Response:
         trace_id = request.match_info["trace_id"]

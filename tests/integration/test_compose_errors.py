@@ -1,0 +1,160 @@
+"""The shipped compose file without a demo: what works with nothing configured, and what is said of what is wrong."""
+
+import contextlib
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sandgauge_demo.deployment.control import PREFIX
+from sandgauge_schemas import names
+from support.compose_stack import ComposeStack
+from support.feed import GYM, start_span
+from support.otlp_json import from_resource, traces
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+OSB_PORT = 18080
+OSB = f"http://host.docker.internal:{OSB_PORT}"
+KEY = "invented-key"
+REST = ("collector", "poller", "jaeger", "prometheus")
+HOLD_PORT = """
+import socket, sys, time
+held = socket.create_server(("127.0.0.1", int(sys.argv[1])))
+print("held", flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.fixture(scope="module")
+def stack(plain_stack: ComposeStack) -> ComposeStack:
+    plain_stack.compose("up", "--detach", "--wait")
+    return plain_stack
+
+
+@pytest.fixture
+def osb(stack: ComposeStack) -> Iterator[subprocess.Popen[bytes]]:
+    """A simulated OpenSandbox on the machine itself, beside Docker; it asks for a key."""
+    command = (sys.executable, "-m", "sandgauge_demo.deployment", "--host", "0.0.0.0", "--port", str(OSB_PORT))
+    with subprocess.Popen(
+        stack.docker.daemon.inside(*command, "--api-key-env", "OSB_KEY", "--proxy-needs-key", "--control"),
+        env={"OSB_KEY": KEY},
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        try:
+            process.stdout.readline()
+            yield process
+        finally:
+            process.kill()
+
+
+@contextlib.contextmanager
+def held_port(stack: ComposeStack, port: str) -> Iterator[None]:
+    """Hold a port of the machine's loopback, as another program would."""
+    command = (sys.executable, "-c", HOLD_PORT, port)
+    with subprocess.Popen(stack.docker.daemon.inside(*command), stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        try:
+            holder.stdout.readline()
+            yield
+        finally:
+            holder.kill()
+
+
+def tell_of(stack: ComposeStack, sandbox_id: str) -> None:
+    """Send the start of a sandbox as Gym does."""
+    request = traces(from_resource(GYM, start_span(sandbox_id)))
+    assert stack.request("POST", "otlp_http", "/v1/traces", json=request).status_code == 200
+
+
+def create(stack: ComposeStack, sandbox_id: str) -> None:
+    """Bring a sandbox up and tell of it."""
+    made = stack.network.request("POST", f"http://127.0.0.1:{OSB_PORT}{PREFIX}/sandboxes", json={"id": sandbox_id})
+    assert made.status_code == 201
+    tell_of(stack, sandbox_id)
+
+
+def messages(stack: ComposeStack, service: str = "poller") -> list[str]:
+    """Return what a service says, one line of JSON each, in plain words."""
+    return [json.loads(line)["message"] if line.startswith("{") else line for line in stack.logs(service)]
+
+
+def wait_for_one_line(stack: ComposeStack, *parts: str, service: str = "poller") -> None:
+    """Wait until a service has said something with all these parts, and hold that it says it in one way."""
+
+    def said() -> set[str]:
+        return {message for message in messages(stack, service) if all(part in message for part in parts)}
+
+    wait_until(lambda: bool(said()), timeout_s=60, what=f"{service} to say {parts}", interval_s=0.5)
+    assert len(said()) == 1
+
+
+def is_running(stack: ComposeStack, *services: str) -> bool:
+    """Whether all these services run."""
+    return set(services) <= set(stack.compose("ps", "--services", "--status", "running").split())
+
+
+def test_without_an_opensandbox_everything_is_up_and_one_line_says_that_there_is_none(stack):
+    assert [line for line in messages(stack) if "no deployment is configured" in line] == [
+        "no deployment is configured: spans are taken in, and no sandbox is read"
+    ]
+    tell_of(stack, "not-read-1")
+    wait_until(lambda: bool(stack.traces(GYM[names.SERVICE_NAME])), timeout_s=30, what="the span in the traces backend")
+    accepted = 'sandgauge_poller_spans_total{outcome="accepted"'
+    wait_until(lambda: accepted in stack.get("status", "/metrics").text, timeout_s=30, what="the span at the poller")
+
+
+def test_a_volume_that_cannot_be_written_is_named_with_its_cure(stack, tmp_path):
+    folder = Path(tmp_path, "of-root")
+    folder.mkdir(mode=0o755)
+    override = Path(tmp_path, "override.yml")
+    volumes = {"poller": "/var/lib/sandgauge", "collector": "/var/lib/otelcol"}
+    services = {name: {"volumes": [f"{folder}:{path}"]} for name, path in volumes.items()}
+    override.write_text(json.dumps({"services": services}))
+    files = ("--file", "docker-compose.yml", "--file", str(override))
+    try:
+        stack.compose(*files, "up", "--detach", "--no-deps", "poller", "collector")
+        wait_for_one_line(stack, "Error: /var/lib/sandgauge: cannot be written", "let user id 10002 write there")
+        wait_for_one_line(stack, "Error: ", "mkdir /var/lib/otelcol/queues: permission denied", service="collector")
+        assert is_running(stack, "jaeger", "prometheus", "grafana")
+    finally:
+        stack.compose("up", "--detach", "--wait")
+
+
+def test_a_port_that_is_taken_is_named_and_another_takes_its_place(stack):
+    stack.compose("rm", "--stop", "--force", "grafana")
+    port = stack.url("grafana").rpartition(":")[2]
+    with held_port(stack, port):
+        failed = stack.attempt("up", "--detach", "grafana")
+        assert failed.returncode != 0
+        (line,) = [line for line in failed.stderr.splitlines() if "address already in use" in line]
+        assert f"127.0.0.1:{port}" in line
+        assert is_running(stack, *REST)
+        stack.compose("up", "--detach", "--wait", settings={"SANDGAUGE_GRAFANA_PORT": "13000"})
+        assert stack.network.request("GET", "http://127.0.0.1:13000/api/health").status_code == 200
+    assert is_running(stack, "grafana", *REST)
+
+
+def test_an_opensandbox_of_this_machine_is_read_and_a_wrong_key_or_none_at_all_is_said(stack, osb):
+    stack.compose(
+        "up", "--detach", "--wait", "poller", settings={"OPENSANDBOX_ENDPOINT": OSB, "OPENSANDBOX_API_KEY": "x"}
+    )
+    tell_of(stack, "wrong-key-1")
+    wait_for_one_line(stack, "the control plane refused the poller; check its api_key")
+
+    right = {"OPENSANDBOX_ENDPOINT": OSB, "OPENSANDBOX_API_KEY": KEY}
+    stack.compose("up", "--detach", "--wait", "poller", settings=right)
+    create(stack, "host-1")
+    reading = 'gym_sandbox_memory_used_mib{nemo_gym_sandbox_id="host-1"}'
+    wait_until(lambda: bool(stack.query(reading)), timeout_s=60, what="a reading", interval_s=0.5)
+
+    osb.kill()
+    osb.wait()
+    wait_for_one_line(stack, "the control plane gives no answer (connection)")
+    assert stack.get("status", "/readyz").status_code == 200
+    assert is_running(stack, "grafana", *REST)
