@@ -69,7 +69,7 @@ bench: venv ## measure one poller, idle and with 1,000 simulated sandboxes, and 
 soak: venv ## let 10,000 sandboxes come and go below one poller for MINUTES (30), and see that nothing grows
 	@PYTHONPATH=tests $(BIN)/python tests/bench/soak.py --minutes $(MINUTES)
 
-fuzz: venv ## send a poller a million damaged bodies and a million forged spans; takes an hour
+fuzz: venv ## send a poller a million damaged bodies and a million forged spans; takes a quarter of an hour on two free cores
 	@PYTHONPATH=tests $(BIN)/python tests/bench/fuzz_ingest.py
 
 format: venv ## format the code and make the fixes that are safe

@@ -1,7 +1,6 @@
 """The command line. Exit codes: 0 fine, 1 a finding, 2 wrong usage."""
 
 import asyncio
-import gc
 import json
 import os
 import signal
@@ -53,8 +52,6 @@ def run(config_file: Path | None) -> None:
 async def _run(config: "Config") -> None:
     from sandgauge_poller.service import Poller
 
-    # Nearly all that lives here lives long; looking through it at every 700 new objects holds the readings up.
-    gc.set_threshold(100_000, 50, 1000)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

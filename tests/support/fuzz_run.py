@@ -1,6 +1,7 @@
 """Send fuzzed bodies to an ingest port and take down what is wrong with its answers."""
 
 import asyncio
+import io
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -54,6 +55,7 @@ async def send_all(poller: RunningPoller, bodies: Iterable[Fuzzed], senders: int
         watching = asyncio.create_task(_watch(http, poller, findings))
         await asyncio.gather(*(sender() for _ in range(senders)))
         watching.cancel()
+        await asyncio.gather(watching, return_exceptions=True)
     return findings
 
 
@@ -69,7 +71,7 @@ async def _watch(http: aiohttp.ClientSession, poller: RunningPoller, findings: F
 async def _send(http: aiohttp.ClientSession, endpoint: str, fuzzed: Fuzzed) -> int:
     headers = {"Content-Type": fuzzed.content_type, **({"Content-Encoding": "gzip"} if fuzzed.packed else {})}
     while True:
-        async with http.post(f"{endpoint}/v1/traces", data=fuzzed.body, headers=headers) as answer:
+        async with http.post(f"{endpoint}/v1/traces", data=io.BytesIO(fuzzed.body), headers=headers) as answer:
             if answer.status != 503:
                 return answer.status
             assert answer.headers["Retry-After"] == "1"

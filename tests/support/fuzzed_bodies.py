@@ -16,6 +16,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from sandgauge_schemas import names
 from support.feed import rollout_span, start_span, stop_span
+from support.forged_spans import forged_batches
 from support.otlp_encodings import to_protobuf
 from support.otlp_json import GYM_CASES, captured, from_resource, new_trace_id, span, traces
 
@@ -57,6 +58,7 @@ def hurting_bodies() -> tuple[Fuzzed, ...]:
         _packed("unknown fields", PROTOBUF, b"\x78\x00" * (LIMIT // 2), TOO_LARGE),
         _packed("short start spans", PROTOBUF, _filled(_field(2, _START)), TOO_LARGE),
         _packed("as many start spans as may be", PROTOBUF, _in_scope(_field(2, _START) * 45_000), TAKEN),
+        _packed("as many distinct start spans as may be", PROTOBUF, next(forged_batches(45_000, 45_000)), TAKEN),
         _packed("distinct attributes", PROTOBUF, _filled(_field(2, _START + _distinct(2000)), most=480), TAKEN),
         _packed("many attributes", PROTOBUF, _many_attributes(), TAKEN),
         _packed("deep values", PROTOBUF, _deep_protobuf(), REFUSED),
