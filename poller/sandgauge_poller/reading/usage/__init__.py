@@ -1,0 +1,1 @@
+"""Usage of sandboxes themselves, from sources beside execd that see each one by its designator."""
