@@ -28,7 +28,7 @@ class UsageObservation:
     `cpu_time_s`, `cpu_throttled_s`: seconds, cumulative since `started_ns`.
     `cpu_used_cores` and `window_s`: a mean, and over how many seconds, where the source itself forms it.
     `memory_working_set_mib`: MiB, without the page cache that can be let go at once.
-    `started_ns`: when the present life of the container or pod began, ns since the epoch; another value is another life.
+    `started_ns`: when the present life of the container or pod began, ns since the epoch; another value, another life.
     """
 
     timestamp_ns: int
