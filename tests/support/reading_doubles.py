@@ -3,7 +3,7 @@
 import asyncio
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sandgauge_poller.export import recording
 from sandgauge_poller.reading.provider import (
@@ -19,6 +19,9 @@ from sandgauge_schemas.names import ErrorType, ResourceSource
 from sandgauge_schemas.records import Allocation, ComponentAllocation
 from sandgauge_schemas.resources import SandboxResourceAmounts
 from support.virtual_time import START_S
+
+if TYPE_CHECKING:
+    from sandgauge_poller.reading.limits import RateLimit
 
 EPOCH_NS = 1_795_000_000_000_000_000
 """The poller's clock at the beginning of a test."""
@@ -63,6 +66,7 @@ class FakeProvider:
         self.calls: list[Call] = []
         self.forgotten: list[str] = []
         self.slots: int | None = None
+        self.limit: RateLimit | None = None
 
     def __getitem__(self, sandbox_id: str) -> Sandbox:
         return self.sandboxes.setdefault(sandbox_id, Sandbox())
@@ -96,6 +100,9 @@ class FakeProvider:
     def read_slots(self) -> int | None:
         return self.slots
 
+    def delay(self) -> float:
+        return self.limit.delay() if self.limit else 0.0
+
     def forget(self, sandbox_id: str) -> None:
         self.forgotten.append(sandbox_id)
 
@@ -105,6 +112,8 @@ class FakeProvider:
     async def _ask(
         self, what: str, sandbox_id: str, takes_s: float, outcome: Outcome
     ) -> tuple[ReadWindow, ErrorType | None]:
+        if self.limit:
+            await self.limit.wait()
         begun = elapsed()
         self.calls.append(Call(begun, what, sandbox_id))
         if isinstance(outcome, Exception):

@@ -2,12 +2,14 @@
 
 import asyncio
 import logging
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from sandgauge_poller.ingest.final_reading import FinalReading
 from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.newcomers import Newcomers
 from sandgauge_poller.reading.provider import AllocationReading, Provider, SampleReading
 from sandgauge_poller.reading.schedule import Load, Pacer, Schedule
 from sandgauge_poller.self_metrics import SelfMetrics
@@ -100,6 +102,8 @@ class ReadingContext:
     schedule: Schedule = field(default_factory=Schedule)
     finish: Callable[[Tracked], Awaitable[None]]
     first_reads: Mapping[str, Pacer]
+    newcomers: dict[str, Newcomers] = field(default_factory=lambda: defaultdict(Newcomers))
+    """Who waits for a first reading, by deployment."""
     loads: dict[str, Load] = field(default_factory=dict)
     """What each deployment's slots must carry."""
     paused: dict[str, Load] = field(default_factory=dict)
@@ -139,6 +143,7 @@ class ReadingContext:
     def join(self, sandbox: Tracked) -> None:
         """Count a sandbox that has answered among those that are read; say once where they are too many."""
         deployment = sandbox.deployment or ""
+        self.newcomers[deployment].vouch(sandbox)
         load = self.loads.setdefault(deployment, Load())
         load.add(sandbox.key, self._asked(sandbox))
         if self.stretch(deployment) > 1 and deployment not in self._overloaded:

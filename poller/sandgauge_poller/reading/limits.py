@@ -17,10 +17,16 @@ class RateLimit:
         self._starts: deque[float] = deque(maxlen=burst)
         self._clock = clock
 
+    def delay(self) -> float:
+        """Return how long whoever asks now would wait, in seconds."""
+        if len(self._starts) < (self._starts.maxlen or 1):
+            return 0.0
+        return max(0.0, self._starts[0] + self._window_s - self._clock.monotonic())
+
     async def wait(self) -> None:
         """Return when the caller may start. A cancelled wait has used its turn."""
         now = self._clock.monotonic()
-        start = now if len(self._starts) < (self._starts.maxlen or 1) else max(now, self._starts[0] + self._window_s)
+        start = now + self.delay()
         self._starts.append(start)
         if start > now:
             await self._clock.sleep(start - now)

@@ -16,9 +16,6 @@ from sandgauge_schemas.names import ConflictKind, EndReason
 
 logger = logging.getLogger(__name__)
 
-_FIRST_STATUS_S = 2.0
-"""When a new sandbox's expiry is asked for: after its first readings, which matter more."""
-
 _AFTER_FAULT_S = 10.0
 """How long a task waits after an error of our own, so that it never spins."""
 
@@ -118,8 +115,6 @@ class ReadingLoop:
     def _begin(self, sandbox: Tracked) -> None:
         self._sampling.begin(sandbox)
         self._endings.plan_leak_check(sandbox)
-        first = self._context.schedule.at(sandbox.key, Task.SAMPLE) or self._context.clock.monotonic()
-        self._context.schedule.put(sandbox.key, Task.STATUS, first + _FIRST_STATUS_S)
 
     def _plan_stop(self, sandbox: Tracked) -> None:
         self._context.schedule.put(sandbox.key, Task.STOP, self._context.clock.monotonic())
@@ -151,6 +146,9 @@ class ReadingLoop:
 
     def _start(self, due: Due) -> None:
         key = due.key
+        if isinstance(key, str):
+            self._sampling.admit(key)
+            return
         sandbox = self._active.get(key) if isinstance(key, SandboxKey) else None
         if sandbox is None:
             self._context.schedule.drop(due.key)

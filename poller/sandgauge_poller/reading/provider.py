@@ -110,6 +110,9 @@ class Provider(Protocol):
     def read_slots(self) -> int | None:
         """Return how many daemon readings this deployment carries at once; None where there is no such bound."""
 
+    def delay(self) -> float:
+        """Return how long a question to its control plane would wait for its turn now, in seconds."""
+
     def last_answer(self) -> LastAnswer | None:
         """Return how its control plane answered last; None when it was never asked."""
 

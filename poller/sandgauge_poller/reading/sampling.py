@@ -14,8 +14,17 @@ from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import End
 from sandgauge_schemas.names import DesignatorKind, ErrorType, ReadKind, ResourceSource, SandboxState
 
+_FIRST_STATUS_S = 2.0
+"""When a new sandbox's expiry is asked for: after its first readings, which matter more."""
+
 _ALLOCATION_RETRY_S = 2.0
 """First wait after an allocation that could not be read."""
+
+_NOT_FOUND_RETRY_S = 6.0
+"""The same, where the control plane knows of none: by then it has been asked twice whether the sandbox is gone."""
+
+_TURNS_OF_NOTHING = 3
+"""Questions that one which does not exist costs after the first: where its daemon is, and twice whether it is gone."""
 
 _SOURCE = ResourceSource.OPENSANDBOX_EXECD
 
@@ -31,16 +40,42 @@ class Sampling:
         self._endings = endings
 
     def begin(self, sandbox: Tracked) -> None:
-        """Plan a sandbox's first readings: at once, but no faster than the deployment's rate."""
-        context = self._context
-        settings = context.settings
-        now = context.clock.monotonic()
+        """Let a sandbox wait for its first readings: they come at once, but no faster than the deployment's rate."""
+        context, deployment = self._context, sandbox.deployment or ""
         pace = context.pace(sandbox)
         pace.final = pace.next_due = None
-        at = context.first_reads[sandbox.deployment or ""].claim(now)
+        context.newcomers[deployment].add(sandbox)
+        if context.schedule.at(deployment, Task.ADMIT) is None:
+            self._plan_admission(deployment)
+
+    def admit(self, deployment: str) -> None:
+        """Plan the first readings of whoever is next.
+
+        Nobody is, while questions to the control plane have to wait: those of the sandboxes that are read come first.
+        """
+        context = self._context
+        delay = context.providers[deployment].delay()
+        now = context.clock.monotonic()
+        if delay > 0:
+            context.schedule.put(deployment, Task.ADMIT, now + delay)
+            return
+        sandbox = context.newcomers[deployment].take()
+        if sandbox is None:
+            return
+        settings = context.settings
         jitter = random.random() * settings.collection_jitter  # noqa: S311  # spreads load, guards no secret
-        context.schedule.put(sandbox.key, Task.ALLOCATION, at)
-        context.schedule.put(sandbox.key, Task.SAMPLE, at + settings.initial_delay + jitter)
+        first = now + settings.initial_delay + jitter
+        context.schedule.put(sandbox.key, Task.ALLOCATION, now)
+        if context.pace(sandbox).final is None:
+            context.schedule.put(sandbox.key, Task.SAMPLE, first)
+        context.schedule.put(sandbox.key, Task.STATUS, first + _FIRST_STATUS_S)
+        if context.newcomers[deployment]:
+            self._plan_admission(deployment)
+
+    def _plan_admission(self, deployment: str) -> None:
+        context = self._context
+        at = context.first_reads[deployment].claim(context.clock.monotonic())
+        context.schedule.put(deployment, Task.ADMIT, at)
 
     def remember(self, sandbox: Tracked) -> None:
         """Count what was due between the last reading before a restart and now: it was missed."""
@@ -78,9 +113,13 @@ class Sampling:
             if is_urgent:
                 wait = back_off(min(_ALLOCATION_RETRY_S, refresh), pace.allocation_failures, longest=refresh)
             pace.allocation_failures += 1
-            context.schedule.put(sandbox.key, Task.ALLOCATION, now + wait)
             if reading.error_type is ErrorType.NOT_FOUND:
                 self._endings.ask_status(sandbox)
+                wait = max(wait, _NOT_FOUND_RETRY_S)
+                if sandbox.progress.allocation is None:
+                    # It may never have been: what it costs beyond its turn, the next newcomers wait for.
+                    context.first_reads[sandbox.deployment or ""].claim(now, _TURNS_OF_NOTHING)
+            context.schedule.put(sandbox.key, Task.ALLOCATION, now + wait)
         return reading
 
     async def read_sample(self, sandbox: Tracked, due: Due) -> None:

@@ -21,6 +21,8 @@ class Task(Enum):
     """What can be due for a sandbox."""
 
     STOP = "stop"
+    ADMIT = "admit"
+    """Of a deployment: the first reading of whoever is next."""
     ALLOCATION = "allocation"
     SAMPLE = "sample"
     RESUME = "resume"
@@ -141,8 +143,8 @@ class Pacer:
     rate: float
     _next: float = -math.inf
 
-    def claim(self, now: float) -> float:
-        """Return the next free time."""
+    def claim(self, now: float, turns: int = 1) -> float:
+        """Return the next free time, and keep so many turns from then on from others."""
         at = max(now, self._next)
-        self._next = at + 1 / self.rate
+        self._next = at + turns / self.rate
         return at

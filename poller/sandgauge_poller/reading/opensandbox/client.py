@@ -59,6 +59,10 @@ class ControlPlane:
         """How it answered last on routes of its own; that it does not know a sandbox is in order."""
         return self._last_answer
 
+    def delay(self) -> float:
+        """Return how long a question on its own routes would wait for its turn now, in seconds."""
+        return self._rate.delay()
+
     async def read_status(self, sandbox_id: str) -> StatusReading:
         """Ask for the sandbox itself, which alone decides whether it still is."""
         answer = await self._ask(sandbox_id)

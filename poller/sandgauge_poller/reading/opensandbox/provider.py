@@ -77,6 +77,10 @@ class OpenSandboxProvider:
         """Return how many daemon readings the deployment carries at once; None while all are direct."""
         return self._daemon.slots()
 
+    def delay(self) -> float:
+        """Return how long a question would wait for its turn, in seconds."""
+        return self._control_plane.delay()
+
     def last_answer(self) -> LastAnswer | None:
         """Return how the control plane itself answered last; what a daemon says through its proxy does not count."""
         return self._control_plane.last_answer
