@@ -52,7 +52,7 @@ unit: venv ## run the tests that need no real part and no load, which are most o
 	@$(BIN)/pytest $(SIDE_BY_SIDE) 4 -m 'not integration and not load'
 
 e2e-full: venv ## run the tests of the compose stack with a real Jaeger and Prometheus; builds them with Go, half an hour once
-	@SANDGAUGE_REQUIRE_REAL_PARTS=1 SANDGAUGE_REAL_BACKENDS=1 $(BIN)/pytest tests/integration -k compose
+	@SANDGAUGE_REQUIRE_REAL_PARTS=1 SANDGAUGE_REAL_BACKENDS=1 $(BIN)/pytest -s tests/integration/test_compose_*.py
 
 lint: venv ## check style, types, the direction of imports and the generated files
 	@$(BIN)/ruff check

@@ -62,7 +62,7 @@ def plain_stack(stack_docker: DockerCli) -> Iterator[ComposeStack]:
 def demo_stack(plain_stack: ComposeStack) -> ComposeStack:
     """The stack with its demo, which has run long enough that there are readings; no test of it changes anything."""
     plain_stack.down()
-    plain_stack.up_with_demo()
+    print(f"\nthe first reading is in Prometheus {plain_stack.up_with_demo():.0f} s after `docker compose up`")
     return plain_stack
 
 

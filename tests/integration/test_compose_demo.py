@@ -1,12 +1,13 @@
 """The shipped compose file with its demo, asked over the ports that it publishes."""
 
+import json
 from collections import Counter, defaultdict
 
 import pytest
 
 from sandgauge_demo.scenario import fleet_rollouts
 from sandgauge_schemas import names
-from support.compose_stack import ComposeStack
+from support.compose_stack import ComposeStack, shipped_settings
 from support.jaeger_api import Trace
 from support.waiting import wait_until
 
@@ -51,8 +52,8 @@ def test_one_trace_holds_what_gym_and_the_poller_say_of_a_rollout(demo_stack):
         if names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY not in trace.names(POLLER):
             continue
         assert trace.names(GYM) >= {names.SPAN_GYM_ROLLOUT}
-        assert names.SPAN_GYM_SANDBOX_REQUEST in trace.all_names
-        assert names.SPAN_GYM_SANDBOX_START in trace.all_names
+        assert names.SPAN_GYM_SANDBOX_REQUEST in trace.names()
+        assert names.SPAN_GYM_SANDBOX_START in trace.names()
         assert names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION in trace.names(POLLER)
         assert names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE in trace.names(POLLER)
 
@@ -69,10 +70,10 @@ def test_a_rollout_id_finds_the_four_gauges_of_its_sandboxes(demo_stack):
 def test_the_series_of_a_stopped_sandbox_end_at_once(demo_stack):
     def stopped() -> set[str]:
         return {
-            tags[names.NEMO_GYM_SANDBOX_ID]
+            span.tags[names.NEMO_GYM_SANDBOX_ID]
             for trace in ended_rollouts(demo_stack)
-            for span, tags in trace.spans
-            if span == names.SPAN_GYM_SANDBOX_STOP
+            for span in trace.spans
+            if span.name == names.SPAN_GYM_SANDBOX_STOP
         }
 
     wait_until(lambda: bool(stopped()), timeout_s=120, what="a stopped sandbox", interval_s=1)
@@ -127,3 +128,17 @@ def test_the_whole_stack_keeps_within_its_memory(demo_stack):
     listed = demo_stack.docker.run("stats", "--no-stream", "--format", "{{.Name}} {{.MemUsage}} {{.MemPerc}}")
     print(f"\n{listed}")
     assert all(float(line.split()[-1].rstrip("%")) < 80 for line in listed.splitlines())
+
+
+def test_the_image_of_the_poller_is_not_root_and_has_nothing_to_build_or_install_with(demo_stack):
+    (shown,) = json.loads(demo_stack.docker.run("image", "inspect", "sandgauge-poller:local"))
+    (base,) = json.loads(
+        demo_stack.docker.run("image", "inspect", f"python:{shipped_settings()['PYTHON_VERSION']}-slim")
+    )
+    print(f"\nthe poller's image adds {(shown['Size'] - base['Size']) / 1e6:.0f} MB to its base")
+    config = shown["Config"]
+    assert config["User"] == "10002:10002"
+    assert config["Healthcheck"]["Test"] == ["CMD", "sandgauge", "health"]
+    assert config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"
+    tools = "import importlib.util as u; print([n for n in ('pip', 'setuptools', 'hatchling') if u.find_spec(n)])"
+    assert demo_stack.compose("exec", "-T", "poller", "python", "-c", tools).strip() == "[]"

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.integration
 OSB_PORT = 18080
 OSB = f"http://host.docker.internal:{OSB_PORT}"
 KEY = "invented-key"
+ACCEPTED = 'sandgauge_poller_spans_total{outcome="accepted"'
 REST = ("collector", "poller", "jaeger", "prometheus")
 HOLD_PORT = """
 import socket, sys, time
@@ -105,8 +106,7 @@ def test_without_an_opensandbox_everything_is_up_and_one_line_says_that_there_is
     ]
     tell_of(stack, "not-read-1")
     wait_until(lambda: bool(stack.traces(GYM[names.SERVICE_NAME])), timeout_s=30, what="the span in the traces backend")
-    accepted = 'sandgauge_poller_spans_total{outcome="accepted"'
-    wait_until(lambda: accepted in stack.get("status", "/metrics").text, timeout_s=30, what="the span at the poller")
+    wait_until(lambda: ACCEPTED in stack.get("status", "/metrics").text, timeout_s=30, what="the span at the poller")
 
 
 def test_a_volume_that_cannot_be_written_is_named_with_its_cure(stack, tmp_path):
@@ -127,17 +127,30 @@ def test_a_volume_that_cannot_be_written_is_named_with_its_cure(stack, tmp_path)
 
 
 def test_a_port_that_is_taken_is_named_and_another_takes_its_place(stack):
-    stack.compose("rm", "--stop", "--force", "grafana")
-    port = stack.url("grafana").rpartition(":")[2]
+    stack.compose("rm", "--stop", "--force", "collector")
+    port = stack.url("otlp_http").rpartition(":")[2]
     with held_port(stack, port):
-        failed = stack.attempt("up", "--detach", "grafana")
+        failed = stack.attempt("up", "--detach", "collector")
         assert failed.returncode != 0
         (line,) = [line for line in failed.stderr.splitlines() if "address already in use" in line]
         assert f"127.0.0.1:{port}" in line
-        assert is_running(stack, *REST)
-        stack.compose("up", "--detach", "--wait", settings={"SANDGAUGE_GRAFANA_PORT": "13000"})
-        assert stack.network.request("GET", "http://127.0.0.1:13000/api/health").status_code == 200
-    assert is_running(stack, "grafana", *REST)
+        assert is_running(stack, "poller", "jaeger", "prometheus", "grafana")
+        stack.compose("up", "--detach", "--wait", settings={"SANDGAUGE_OTLP_HTTP_PORT": "14318"})
+        assert stack.network.request("POST", "http://127.0.0.1:14318/v1/traces", json={}).status_code == 200
+    stack.compose("up", "--detach", "--wait")
+
+
+def test_published_with_a_token_ingest_asks_for_it_and_the_collector_shows_it(stack, tmp_path):
+    override = Path(tmp_path, "override.yml")
+    line = "127.0.0.1:${SANDGAUGE_INGEST_PORT}:4319"  # as in the comment of the shipped file
+    override.write_text(json.dumps({"services": {"poller": {"ports": [line]}}}))
+    files = ("--file", "docker-compose.yml", "--file", str(override))
+    stack.compose(*files, "up", "--detach", "--wait", settings={"SANDGAUGE_POLLER_TOKEN": "invented-token"})
+    assert stack.request("POST", "ingest", "/v1/traces", json={}).status_code == 401
+    shown = {"Authorization": "Bearer invented-token"}
+    assert stack.request("POST", "ingest", "/v1/traces", json={}, headers=shown).status_code == 200
+    tell_of(stack, "with-token-1")
+    wait_until(lambda: ACCEPTED in stack.get("status", "/metrics").text, timeout_s=30, what="the Collector's span")
 
 
 def test_an_opensandbox_of_this_machine_is_read_and_a_wrong_key_or_none_at_all_is_said(stack, osb):

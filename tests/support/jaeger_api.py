@@ -5,32 +5,37 @@ from typing import Any, Self
 
 
 @dataclass(frozen=True, slots=True)
+class ShownSpan:
+    """One span: the service that made it, its name, its start in seconds since the epoch, and its attributes."""
+
+    service: str
+    name: str
+    start_s: float
+    tags: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
 class Trace:
-    """The spans of one trace: the service that made each, its name, and its attributes."""
+    """The spans of one trace."""
 
     trace_id: str
-    entries: tuple[tuple[str, str, dict[str, Any]], ...]
+    spans: tuple[ShownSpan, ...]
 
     @classmethod
     def of(cls, shown: dict[str, Any]) -> Self:
         """Read one entry of `data`."""
         services = {key: process["serviceName"] for key, process in shown["processes"].items()}
-        entries = (
-            (services[span["processID"]], span["operationName"], {tag["key"]: tag["value"] for tag in span["tags"]})
+        spans = (
+            ShownSpan(
+                service=services[span["processID"]],
+                name=span["operationName"],
+                start_s=span["startTime"] / 1e6,
+                tags={tag["key"]: tag["value"] for tag in span["tags"]},
+            )
             for span in shown["spans"]
         )
-        return cls(shown["traceID"], tuple(entries))
+        return cls(shown["traceID"], tuple(spans))
 
-    @property
-    def spans(self) -> list[tuple[str, dict[str, Any]]]:
-        """Names and attributes."""
-        return [(name, tags) for _, name, tags in self.entries]
-
-    @property
-    def all_names(self) -> set[str]:
-        """The names of its spans."""
-        return {name for _, name, _ in self.entries}
-
-    def names(self, service: str) -> set[str]:
-        """The names of the spans that a service made."""
-        return {name for maker, name, _ in self.entries if maker == service}
+    def names(self, service: str | None = None) -> set[str]:
+        """The names of its spans, or of those that a service made."""
+        return {span.name for span in self.spans if service in (None, span.service)}
