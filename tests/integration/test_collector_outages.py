@@ -10,6 +10,7 @@ from support.documents import document, section
 from support.otlp_json import from_resource, gauge, metrics, point, span, traces
 from support.otlp_sink import Answer, OtlpSink
 from support.real_collector import REMOTE_WRITE, collector, complaints, send
+from support.small_disk import mounted
 from support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
@@ -114,6 +115,30 @@ def test_full_queue_of_the_feed_is_an_error_for_gym_and_loses_nothing_older(tmp_
         with OtlpSink(port) as poller:
             poller.wait_for(lambda sink: len(sink.spans()) >= len(acknowledged), 30)
             assert feed(poller) == sorted(acknowledged)
+
+
+@pytest.mark.parametrize("end", ["", "kill"])
+def test_full_disk_is_an_error_for_gym_and_loses_nothing_that_was_acknowledged(tmp_path, port, end):
+    big = {"made.to.fill": "x" * 100_000}
+    acknowledged, refused = set(), 0
+    with mounted(tmp_path / "disk") as folder, collector(folder, poller=f"http://127.0.0.1:{port}") as running:
+        ballast = folder / "ballast"
+        ballast.write_bytes(bytes(2**20))
+        while refused < 3:
+            start = span(SPAN_GYM_SANDBOX_START, big)
+            status = send(running, traces(from_resource({}, start)))
+            assert status in (200, 503)
+            refused += status == 503
+            acknowledged |= {start["spanId"]} if status == 200 else set()
+            assert len(acknowledged) < 100
+        if end:
+            # As docs/collector.md says: room first, then a start. Else the request under way is lost.
+            running.kill()
+            ballast.unlink()
+            running.start()
+        with OtlpSink(port) as poller:
+            poller.wait_for(lambda sink: acknowledged <= {one.span_id for one in sink.spans()}, 60)
+            wait_until(lambda: send_starts(running, 1)[1] == [], timeout_s=30, what="room again")
 
 
 def test_short_memory_is_an_error_that_gym_repeats_and_takes_nothing_in(tmp_path, overlay):

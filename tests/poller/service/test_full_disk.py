@@ -1,8 +1,6 @@
 """A state folder on a disk that is full: spans are put off, the poller lives on, and goes on once there is room."""
 
 import os
-import subprocess
-from contextlib import contextmanager
 
 import pytest
 import requests
@@ -13,26 +11,11 @@ from support.delivered import ids_in
 from support.feed import GYM, feed, start_span
 from support.otlp_json import from_resource, traces
 from support.outbox_account import account
-from support.real_parts import require
 from support.running_poller import RunningPoller
+from support.small_disk import mounted
 from support.waiting import wait_until
 
 SAMPLE = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
-
-
-@contextmanager
-def mounted(folder, *options):
-    """Mount a small file system in memory, which only root may."""
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", ",".join(("size=4m", *options)), "tmpfs", str(folder)]
-    done = None
-    if os.geteuid() == 0:
-        done = subprocess.run(command, capture_output=True, check=False).returncode == 0 or None
-    require("a file system in memory", done, "run as root, where mounting is allowed")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
 @pytest.fixture
