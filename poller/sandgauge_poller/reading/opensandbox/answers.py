@@ -4,8 +4,8 @@ import json
 from http import HTTPStatus
 from typing import Any
 
-from sandgauge_poller.reading.opensandbox.times import read_time
 from sandgauge_poller.reading.provider import SandboxState
+from sandgauge_poller.reading.times import read_time
 
 _STATES = {
     "Pending": SandboxState.PENDING,

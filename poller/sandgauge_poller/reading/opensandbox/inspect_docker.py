@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from itertools import takewhile
 
 from sandgauge_poller.reading.opensandbox.inspect_result import InspectResult, missing_quantity, read_header
-from sandgauge_poller.reading.opensandbox.times import read_time
+from sandgauge_poller.reading.times import read_time
 from sandgauge_schemas.names import AllocationNote, DesignatorKind, ResourceSource
 from sandgauge_schemas.records import ComponentAllocation
 from sandgauge_schemas.resource_names import read_amounts

@@ -1,4 +1,4 @@
-"""Times as a control plane writes them."""
+"""Times as control planes and daemons write them."""
 
 from datetime import UTC, datetime, timedelta
 

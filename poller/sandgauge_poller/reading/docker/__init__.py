@@ -1,0 +1,1 @@
+"""Docker's Engine API: its containers as sandboxes, and the usage of containers."""
