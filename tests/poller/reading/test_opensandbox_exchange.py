@@ -10,7 +10,8 @@ from yarl import URL
 
 from sandgauge_poller.config import ClientTls
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK
-from sandgauge_poller.reading.opensandbox.exchange import Answer, BoundedSession, Bounds
+from sandgauge_poller.reading.exchange import Answer, Bounds
+from sandgauge_poller.reading.opensandbox.session import open_session
 from sandgauge_schemas.names import ErrorType
 from sandgauge_schemas.version import __version__
 from support.http_stub import RawServer, StubServer
@@ -21,7 +22,7 @@ HEAD = b"HTTP/1.1 200 OK\r\n"
 
 async def get(url: str, bounds: Bounds = BOUNDS, **session: object) -> Answer:
     options = {"clock": SYSTEM_CLOCK, "keepalive_s": 15.0, "headers": {}, **session}
-    bounded = BoundedSession(ClientTls(), **options)
+    bounded = open_session(ClientTls(), **options)
     try:
         return await bounded.get(URL(url), bounds, asked=time.monotonic())
     finally:
@@ -119,7 +120,7 @@ async def test_bytes_that_drip_do_not_prolong_the_bound():
 
 async def test_the_window_is_the_read_and_the_wait_comes_before_it():
     async with RawServer(0.1, HEAD + b"Content-Length: 2\r\n\r\nok") as server:
-        bounded = BoundedSession(ClientTls(), clock=SYSTEM_CLOCK, keepalive_s=1.0, headers={})
+        bounded = open_session(ClientTls(), clock=SYSTEM_CLOCK, keepalive_s=1.0, headers={})
         before_ns = time.time_ns()
         answer = await bounded.get(URL(server.url), BOUNDS, asked=time.monotonic() - 5.0)
         await bounded.close()
@@ -149,7 +150,7 @@ async def test_no_redirect_is_followed_and_no_cookie_is_kept(status, elsewhere):
             return response
 
         server.on("/", redirect)
-        bounded = BoundedSession(ClientTls(), clock=SYSTEM_CLOCK, keepalive_s=15.0, headers={})
+        bounded = open_session(ClientTls(), clock=SYSTEM_CLOCK, keepalive_s=15.0, headers={})
         for _ in range(2):
             answer = await bounded.get(URL(server.url), BOUNDS, asked=0.0)
             assert answer.error_type is ErrorType.REDIRECT
@@ -196,7 +197,7 @@ async def test_more_than_a_hundred_reads_run_at_once():
             return web.Response(text="ok")
 
         server.on("/", wait_for_all)
-        bounded = BoundedSession(ClientTls(), clock=SYSTEM_CLOCK, keepalive_s=15.0, headers={})
+        bounded = open_session(ClientTls(), clock=SYSTEM_CLOCK, keepalive_s=15.0, headers={})
         answers = await asyncio.gather(
             *(bounded.get(URL(server.url), Bounds(10.0, 1000), asked=0.0) for _ in range(together))
         )

@@ -8,10 +8,11 @@ from yarl import URL
 
 from sandgauge_poller.config import Deployment
 from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.exchange import Answer, Bounds
 from sandgauge_poller.reading.limits import RateLimit
 from sandgauge_poller.reading.opensandbox.answers import is_not_found, parse_status
 from sandgauge_poller.reading.opensandbox.endpoints import EXECD_PORT
-from sandgauge_poller.reading.opensandbox.exchange import Answer, BoundedSession, Bounds
+from sandgauge_poller.reading.opensandbox.session import open_session
 from sandgauge_poller.reading.provider import LastAnswer, SandboxState, StatusReading
 from sandgauge_schemas.names import ErrorType
 
@@ -47,7 +48,7 @@ class ControlPlane:
         self._clock = clock
         self._last_answer: LastAnswer | None = None
         headers = {API_KEY_HEADER: key} if key else {}
-        self._session = BoundedSession(deployment.tls, clock=clock, keepalive_s=_KEEPALIVE_S, headers=headers)
+        self._session = open_session(deployment.tls, clock=clock, keepalive_s=_KEEPALIVE_S, headers=headers)
 
     @property
     def is_silent(self) -> bool:

@@ -6,10 +6,10 @@ import math
 from sandgauge_poller.config import Deployment, ProxyUse
 from sandgauge_poller.logs import same_fault
 from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.exchange import Answer
 from sandgauge_poller.reading.opensandbox.client import ControlPlane
 from sandgauge_poller.reading.opensandbox.direct import DirectConnections
 from sandgauge_poller.reading.opensandbox.endpoints import EndpointPolicy, NotAllowed, Target
-from sandgauge_poller.reading.opensandbox.exchange import Answer
 from sandgauge_poller.reading.opensandbox.proxied import ProxiedReads, say_daemon_refused
 from sandgauge_poller.reading.opensandbox.routes import Route, Routes
 from sandgauge_poller.reading.provider import SandboxState, StatusReading

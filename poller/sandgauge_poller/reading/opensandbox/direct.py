@@ -7,9 +7,10 @@ import aiohttp
 
 from sandgauge_poller.config import ClientTls
 from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.exchange import Answer, Bounds
 from sandgauge_poller.reading.opensandbox.client import MAX_METRICS_BYTES
 from sandgauge_poller.reading.opensandbox.endpoints import Target
-from sandgauge_poller.reading.opensandbox.exchange import Answer, BoundedSession, Bounds
+from sandgauge_poller.reading.opensandbox.session import open_session
 
 KEEPALIVE_S = 75.0
 """Longer than the slowest cadence of a sandbox that is read at all, so that its connection outlives the pause."""
@@ -33,7 +34,7 @@ class DirectConnections:
         trace = aiohttp.TraceConfig()
         trace.on_connection_reuseconn.append(_note_kept)
         trace.on_connection_create_start.append(_refuse_new)
-        self._session = BoundedSession(tls, clock=clock, keepalive_s=KEEPALIVE_S, headers={}, trace_configs=[trace])
+        self._session = open_session(tls, clock=clock, keepalive_s=KEEPALIVE_S, headers={}, trace_configs=[trace])
         self._bounds = Bounds(timeout_s, MAX_METRICS_BYTES)
 
     async def get_kept(self, target: Target, *, asked: float) -> Answer | None:

@@ -6,10 +6,10 @@ from http import HTTPStatus
 
 from sandgauge_poller.config import Deployment
 from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.exchange import Answer
 from sandgauge_poller.reading.opensandbox.answers import error_code, parse_object
 from sandgauge_poller.reading.opensandbox.client import ControlPlane
 from sandgauge_poller.reading.opensandbox.endpoints import endpoint_headers
-from sandgauge_poller.reading.opensandbox.exchange import Answer
 from sandgauge_poller.reading.opensandbox.routes import Route
 from sandgauge_poller.reading.provider import ReadWindow
 from sandgauge_schemas.names import ErrorType

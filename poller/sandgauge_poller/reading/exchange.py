@@ -1,7 +1,6 @@
 """One bounded GET: time, size, redirects, encodings and errors are all settled here, and nothing is raised."""
 
 import asyncio
-import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -9,7 +8,6 @@ from http import HTTPStatus
 import aiohttp
 from yarl import URL
 
-from sandgauge_poller.config import ClientTls
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.provider import ReadWindow
 from sandgauge_schemas.names import ErrorType
@@ -19,8 +17,6 @@ _HEADERS = {
     "User-Agent": f"sandgauge-poller/{__version__}",
     "Accept": "*/*",
     "Accept-Encoding": "identity",
-    # Where access renews a sandbox's life, polling would keep it alive for ever. Gateways heed this as the server does.
-    "OpenSandbox-Access-Renew": "skip",
 }
 
 
@@ -43,24 +39,26 @@ class Answer:
 
 
 class BoundedSession:
-    """A session that keeps no cookies, heeds no proxy of the environment, and has no limit on connections of its own.
+    """A session that keeps no cookies and heeds no proxy of the environment; needs a running loop.
 
-    The library's limit would hold reads back without telling, and its finer time-outs do not bound a read as a whole.
-    Needs a running loop.
+    `connector` says how servers are reached, and whether their number is limited; the session closes it.
+    `server_hostname` is what their certificates must name where that is not the URL's host.
     """
 
     def __init__(
         self,
-        tls: ClientTls,
+        connector: aiohttp.BaseConnector,
         *,
         clock: Clock,
-        keepalive_s: float,
         headers: Mapping[str, str],
+        server_hostname: str | None = None,
         trace_configs: Sequence[aiohttp.TraceConfig] = (),
     ) -> None:
         self._clock = clock
+        self._server_hostname = server_hostname
+        # The library's finer time-outs do not bound a read as a whole.
         self._session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=0, ssl=_ssl(tls), keepalive_timeout=keepalive_s),
+            connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
             headers={**_HEADERS, **headers},
@@ -88,7 +86,13 @@ class BoundedSession:
         try:
             async with (
                 asyncio.timeout(bounds.timeout_s),
-                self._session.get(url, headers=headers, allow_redirects=False, trace_request_ctx=context) as response,
+                self._session.get(
+                    url,
+                    headers=headers,
+                    allow_redirects=False,
+                    server_hostname=self._server_hostname,
+                    trace_request_ctx=context,
+                ) as response,
             ):
                 status = response.status
                 body, failure = await _read_body(response, bounds.max_bytes)
@@ -105,12 +109,6 @@ class BoundedSession:
     async def close(self) -> None:
         """Close the connections."""
         await self._session.close()
-
-
-def _ssl(tls: ClientTls) -> ssl.SSLContext | bool:
-    if tls.insecure_skip_verify:
-        return False
-    return True if tls.ca_file is None else ssl.create_default_context(cafile=tls.ca_file)
 
 
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[bytes, ErrorType | None]:

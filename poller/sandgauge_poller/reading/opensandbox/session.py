@@ -1,0 +1,36 @@
+"""How an OpenSandbox deployment is asked: a control plane, or the daemons of its sandboxes."""
+
+import ssl
+from collections.abc import Mapping, Sequence
+
+import aiohttp
+
+from sandgauge_poller.config import ClientTls
+from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.exchange import BoundedSession
+
+# Where access renews a sandbox's life, polling would keep it alive for ever. Gateways heed this as the server does.
+_HEADERS = {"OpenSandbox-Access-Renew": "skip"}
+
+
+def open_session(
+    tls: ClientTls,
+    *,
+    clock: Clock,
+    keepalive_s: float,
+    headers: Mapping[str, str],
+    trace_configs: Sequence[aiohttp.TraceConfig] = (),
+) -> BoundedSession:
+    """Return a session without a limit on connections, which would hold reads back without telling."""
+    return BoundedSession(
+        aiohttp.TCPConnector(limit=0, ssl=_ssl(tls), keepalive_timeout=keepalive_s),
+        clock=clock,
+        headers={**_HEADERS, **headers},
+        trace_configs=trace_configs,
+    )
+
+
+def _ssl(tls: ClientTls) -> ssl.SSLContext | bool:
+    if tls.insecure_skip_verify:
+        return False
+    return True if tls.ca_file is None else ssl.create_default_context(cafile=tls.ca_file)
