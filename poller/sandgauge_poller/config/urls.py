@@ -9,6 +9,7 @@ from sandgauge_poller.config.errors import InvalidValueError
 from sandgauge_schemas.scope import control_plane_scope
 
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+_UNIX = "unix://"
 _LARGEST_PORT = 65535
 _BLANK_OR_CONTROL = re.compile(r"[\s\x00-\x1f\x7f]")
 _HOST_LABELS = re.compile(r"[A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*")
@@ -22,8 +23,8 @@ def scope_identity(url: str) -> str | None:
     Any text may come in: spans carry it. The result is compared with configured names and is not called.
     """
     scope = control_plane_scope(url)
-    if scope is None:
-        return None
+    if scope is None or scope.startswith(_UNIX):
+        return scope
     parts = urlsplit(scope)
     host = parts.hostname or ""
     shown_host = f"[{host}]" if ":" in host else host
@@ -45,12 +46,44 @@ def parse_control_plane(text: str) -> str:
         InvalidValueError: `text` is no HTTP URL, or holds more than an address.
 
     """
-    example = "http://127.0.0.1:8080"
-    _check_http_url(text, example, "leave it out and write the key as api_key")
+    return _parse_called(text, "http://127.0.0.1:8080", "leave it out and write the key as api_key")
+
+
+def _parse_called(text: str, example: str, secret_cure: str) -> str:
+    _check_http_url(text, example, secret_cure)
     identity = scope_identity(text)
     if identity is None:
         raise InvalidValueError("is not a URL", f"write it as {example}")
     return identity
+
+
+def parse_docker_daemon(text: str) -> str:
+    """Return the URL of Docker's Engine API in the form of `scope_identity`: a socket's path, or an HTTP URL.
+
+    Raises:
+        InvalidValueError: `text` is neither, or holds more than an address.
+
+    """
+    example = "unix:///var/run/docker.sock"
+    if text.startswith("/"):
+        raise InvalidValueError("is a path without a scheme", f"write it as {example}")
+    if text.startswith("tcp:"):
+        raise InvalidValueError("does not say whether it speaks TLS", "write https:// in place of tcp://, or http://")
+    if not text.startswith("unix:"):
+        return _parse_called(text, example, "leave it out; a daemon asks for a certificate, which stands under tls")
+    if _BLANK_OR_CONTROL.search(text) or not text.startswith(f"{_UNIX}/") or "?" in text or "#" in text:
+        raise InvalidValueError("is not the path of a socket", f"write it as {example}")
+    return text
+
+
+def parse_scope(text: str) -> str:
+    """Return a name of a control plane or of a Docker daemon in the form of `scope_identity`.
+
+    Raises:
+        InvalidValueError: `text` names neither.
+
+    """
+    return parse_docker_daemon(text) if text.startswith("unix:") else parse_control_plane(text)
 
 
 def parse_collector(text: str) -> str:

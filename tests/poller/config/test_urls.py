@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from sandgauge_poller.config import ListenAddress, scope_identity
 from sandgauge_poller.config.errors import InvalidValueError
-from sandgauge_poller.config.urls import parse_control_plane, parse_host_rule, parse_listen_address
+from sandgauge_poller.config.urls import (
+    parse_control_plane,
+    parse_docker_daemon,
+    parse_host_rule,
+    parse_listen_address,
+    parse_scope,
+)
 
 
 @pytest.mark.parametrize(
@@ -31,7 +37,9 @@ from sandgauge_poller.config.urls import parse_control_plane, parse_host_rule, p
         ("http://osb:port", None),
         ("http://[::1", None),
         ("http://osb\n", None),
-        ("unix:///var/run/docker.sock", None),
+        ("unix:///var/run/docker.sock", "unix:///var/run/docker.sock"),
+        ("UNIX:/var/run/v1/", "unix:///var/run/v1/"),
+        ("unix://var/run/docker.sock", None),
     ],
 )
 def test_scope_identity(url: str, identity: str | None) -> None:
@@ -46,9 +54,42 @@ def test_scope_identity_takes_any_text_and_is_settled_at_once(url: str) -> None:
 
 @given(st.text() | st.text(alphabet="htp:/v1[]@?#%.a0 ").map(lambda text: f"http://{text}"))
 def test_any_text_is_an_address_or_refused(text: str) -> None:
-    for parse in (parse_control_plane, parse_listen_address, parse_host_rule):
+    for parse in (parse_control_plane, parse_docker_daemon, parse_listen_address, parse_host_rule, parse_scope):
         with contextlib.suppress(InvalidValueError):
             parse(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "identity"),
+    [
+        ("unix:///var/run/docker.sock", "unix:///var/run/docker.sock"),
+        ("http://docker-proxy:2375/", "http://docker-proxy:2375"),
+        ("HTTPS://Docker.example:443/v1", "https://docker.example"),
+    ],
+)
+def test_docker_daemon(text: str, identity: str) -> None:
+    assert parse_docker_daemon(text) == parse_scope(text) == scope_identity(identity) == identity
+
+
+@pytest.mark.parametrize(
+    ("text", "cure"),
+    [
+        ("/var/run/docker.sock", "unix:///var/run/docker.sock"),
+        ("unix://var/run/docker.sock", "unix:///var/run/docker.sock"),
+        ("unix:/var/run/docker.sock", "unix:///var/run/docker.sock"),
+        ("unix:///var/run/docker.sock?a=b", "unix:///var/run/docker.sock"),
+        ("unix:///var/run/docker sock", "unix:///var/run/docker.sock"),
+        ("tcp://127.0.0.1:2376", "https://"),
+        ("ssh://user@host", "unix:///var/run/docker.sock"),
+        ("https://user:hunter2@host:2376", "certificate"),
+        ("", "unix:///var/run/docker.sock"),
+    ],
+)
+def test_no_docker_daemon(text: str, cure: str) -> None:
+    with pytest.raises(InvalidValueError) as caught:
+        parse_docker_daemon(text)
+    assert cure in caught.value.cure
+    assert "hunter2" not in f"{caught.value.reason}{caught.value.cure}"
 
 
 @pytest.mark.parametrize(
