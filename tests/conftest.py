@@ -8,7 +8,7 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from sandgauge_poller.export import recording
+from sandgauge_poller.export import series, spans
 from sandgauge_poller.export.messages import export_request
 from support.conformance import assert_conforms
 from support.otlp_sink import OtlpSink
@@ -52,5 +52,5 @@ def every_record_conforms(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return encode_and_check
 
-    monkeypatch.setattr(recording, "encode_span", checked(recording.encode_span, ExportTraceServiceRequest))
-    monkeypatch.setattr(recording, "encode_gauges", checked(recording.encode_gauges, ExportMetricsServiceRequest))
+    monkeypatch.setattr(spans, "encode_span", checked(spans.encode_span, ExportTraceServiceRequest))
+    monkeypatch.setattr(series, "encode_points", checked(series.encode_points, ExportMetricsServiceRequest))

@@ -18,7 +18,7 @@ from sandgauge_poller.export.collector_client import connect, send
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
 from sandgauge_poller.export.messages import TELEMETRY_SCOPE
 from sandgauge_poller.export.recorder import Recorder
-from sandgauge_poller.export.recording import PointSettings
+from sandgauge_poller.export.series import PointSettings
 from sandgauge_poller.ingest.server import IngestServer, IngestSettings
 from sandgauge_poller.logs import say_repeats
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock

@@ -29,6 +29,7 @@ from sandgauge_schemas.records import (
     Statistics,
     Submission,
     SummaryRecord,
+    UsageRecord,
 )
 from sandgauge_schemas.resources import LARGEST_AMOUNT, SandboxResourceAmounts, SandboxResources
 
@@ -126,6 +127,24 @@ samples = st.builds(
     final=st.none() | st.booleans(),
 )
 
+_usage_sources = st.sampled_from([ResourceSource.DOCKER_STATS, ResourceSource.KUBERNETES_METRICS])
+usages = st.builds(
+    UsageRecord,
+    keys=join_keys,
+    status=st.builds(ReadingStatus, source=_usage_sources),
+    timestamp_ms=st.none() | counts,
+    cpu_used_cores=st.none() | doubles,
+    window_s=st.none() | doubles,
+    cpu_time_s=st.none() | doubles,
+    memory_working_set_mib=st.none() | doubles,
+    cpu_throttled_s=st.none() | doubles,
+    oom_kills=st.none() | counts,
+) | st.builds(
+    UsageRecord,
+    keys=join_keys,
+    status=st.builds(ReadingStatus, source=_usage_sources, error_type=st.sampled_from(ErrorType)),
+)
+
 statistics = st.builds(Statistics, doubles, doubles, doubles, doubles)
 summaries = st.builds(
     SummaryRecord,
@@ -140,6 +159,9 @@ summaries = st.builds(
     statistics=st.dictionaries(st.sampled_from(SUMMARY_QUANTITIES), statistics),
     cpu_scope=st.none() | st.sampled_from(SampleScope),
     memory_scope=st.none() | st.sampled_from(SampleScope),
+    cpu_time_s=st.none() | doubles,
+    oom_kills=st.none() | counts,
+    usage_source=st.none() | _usage_sources,
     resets=counts,
     requested=resources,
     submission=submissions,

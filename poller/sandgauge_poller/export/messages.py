@@ -12,7 +12,12 @@ from dataclasses import dataclass
 from functools import cache
 
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope
-from opentelemetry.proto.metrics.v1.metrics_pb2 import DataPointFlags, NumberDataPoint, ScopeMetrics
+from opentelemetry.proto.metrics.v1.metrics_pb2 import (
+    AggregationTemporality,
+    DataPointFlags,
+    NumberDataPoint,
+    ScopeMetrics,
+)
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, SpanFlags, Status
 
@@ -31,16 +36,18 @@ _VARINT_MORE = 0x80
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GaugePoint:
-    """One point of a gauge; a value of None says 'no recorded value', which ends the series.
+class MetricPoint:
+    """One point of a gauge or a sum; a value of None says 'no recorded value', which ends the series.
 
-    `time_ns` is ns since the epoch; the unit is the registered one of `metric`.
+    `time_ns` is ns since the epoch; the unit is the registered one of `metric`. `start_ns`: of a monotonic cumulative
+    sum, since when it accumulates; None for a gauge.
     """
 
     metric: str
     value: float | None
     time_ns: int
     attributes: Attributes
+    start_ns: int | None = None
 
 
 def span_id(  # noqa: PLR0913 - one keyword for each part of the identity
@@ -91,12 +98,17 @@ def encode_span(  # noqa: PLR0913 - one keyword for each field of the message
     return payload.SerializeToString()
 
 
-def encode_gauges(points: Sequence[GaugePoint]) -> bytes:
+def encode_points(points: Sequence[MetricPoint]) -> bytes:
     """Return the payload of the points, in their order."""
     payload = ScopeMetrics()
     for point in points:
         metric = payload.metrics.add(name=point.metric, unit=METRIC_UNITS[point.metric])
-        data_point = metric.gauge.data_points.add(time_unix_nano=point.time_ns)
+        if point.start_ns is None:
+            data_point = metric.gauge.data_points.add(time_unix_nano=point.time_ns)
+        else:
+            metric.sum.is_monotonic = True
+            metric.sum.aggregation_temporality = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
+            data_point = metric.sum.data_points.add(start_time_unix_nano=point.start_ns, time_unix_nano=point.time_ns)
         if point.value is None:
             data_point.flags = DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
         else:

@@ -8,10 +8,12 @@ from dataclasses import replace
 
 from sandgauge_poller.export import outbox, recording
 from sandgauge_poller.export.outbox import OutboxItem
-from sandgauge_poller.export.recording import PointSettings
+from sandgauge_poller.export.series import Points, PointSettings, close_series, points_item
+from sandgauge_poller.export.usage import record_usage, take_kills
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.provider import AllocationReading, SampleReading, Usage
 from sandgauge_poller.reading.scope import HostTotals, Observation, decide_scopes, memory_limit_mib
+from sandgauge_poller.reading.usage.source import Kills, UsageAnswer
 from sandgauge_poller.self_metrics import SelfMetrics
 from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import Tracked
@@ -66,26 +68,23 @@ class Recorder:
         if reading.usage is not None:
             self._decide_scopes(sandbox, reading, reading.usage)
         items = [recording.record_sample(sandbox, reading, missed, is_final=is_final)]
-        points = recording.sample_points(sandbox, reading, self._settings)
-        gauges = recording.gauge_item(points.points)
-        if gauges is not None:
-            items.append(gauges)
-        if points.left_out:
-            self._metrics.points_left_out(LeftOutReason.ORDER, points.left_out)
-        if points.restamped:
-            self._metrics.points_restamped(sandbox.key.owner, points.restamped)
-        try:
-            await self._commit(sandbox, items)
-        except StateError:
-            for item in items:
-                self._lost[item.signal] += item.items
-            raise
+        items += self._points(sandbox, recording.sample_points(sandbox, reading, self._settings))
+        await self._commit_or_count(sandbox, items)
+
+    async def usage(self, sandbox: Tracked, answer: UsageAnswer, kills: Kills | None, missed: int) -> None:
+        """Record one answer of a usage source, unless it says nothing new; the same of kills."""
+        is_news = kills is not None and take_kills(sandbox.progress, answer.source, kills)
+        recorded = record_usage(sandbox, answer, missed, self._settings)
+        if recorded is not None:
+            await self._commit_or_count(sandbox, [recorded.span, *self._points(sandbox, recorded.points)])
+        elif is_news:
+            await self._commit(sandbox, [])
 
     async def ended(self, sandbox: Tracked) -> None:
         """Close the sandbox's series and keep its end."""
         self._host_totals.forget(sandbox.key)
         live = sandbox.progress.series
-        item = recording.gauge_item(recording.close_series(sandbox.progress, self._clock.now_ns()))
+        item = points_item(close_series(sandbox.progress, self._clock.now_ns()))
         try:
             await self._commit(sandbox, [item] if item is not None else [])
         except BaseException:
@@ -129,6 +128,24 @@ class Recorder:
         )
         scopes = decide_scopes(observation, progress.memory)
         progress.memory, progress.cpu = scopes.memory, scopes.cpu
+
+    def _points(self, sandbox: Tracked, points: Points) -> list[OutboxItem]:
+        """Return the points' row, if there is one, and count those that are not as they came."""
+        if points.left_out:
+            self._metrics.points_left_out(LeftOutReason.ORDER, points.left_out)
+        if points.restamped:
+            self._metrics.points_restamped(sandbox.key.owner, points.restamped)
+        item = points_item(points.points)
+        return [] if item is None else [item]
+
+    async def _commit_or_count(self, sandbox: Tracked, items: Sequence[OutboxItem]) -> None:
+        """Commit a reading; raises StateError where the disk cannot take it, which is accounted for later."""
+        try:
+            await self._commit(sandbox, items)
+        except StateError:
+            for item in items:
+                self._lost[item.signal] += item.items
+            raise
 
     async def _commit(self, sandbox: Tracked, items: Sequence[OutboxItem]) -> None:
         progress = dump_progress(sandbox.progress)

@@ -1,11 +1,15 @@
 """What the poller itself has seen of one sandbox: kept beside its events, written with every record it made."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
-from sandgauge_schemas.names import EndReason, SampleScope, ScopeEvidence
+from sandgauge_schemas.names import EndReason, ResourceSource, SampleScope, ScopeEvidence
 from sandgauge_schemas.records import Allocation, ReadingStatus, Statistics
+
+MOST_FAILED_KEPT = 64
+"""Failed readings remembered in a row; a stop span comes within seconds, not after so many."""
 
 
 @dataclass(slots=True)
@@ -46,10 +50,47 @@ class ScopeDecision:
 
 @dataclass(slots=True)
 class Series:
-    """One live gauge series: the attributes of its points and the time of the last one, ns since the epoch."""
+    """One live series: the attributes of its points and the time of the last one, ns since the epoch.
+
+    `start_ns`: of a sum, since when it accumulates.
+    """
 
     attributes: dict[str, str]
     last_ns: int
+    start_ns: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageMark:
+    """Where the next window of a usage source begins: its last time stamp, and what it told then."""
+
+    timestamp_ns: int
+    cpu_time_s: float | None = None
+    started_ns: int | None = None
+
+
+@dataclass(slots=True)
+class UsageProgress:
+    """What a usage source has told of one sandbox; its time stamps are the source's own, ns since the epoch."""
+
+    source: ResourceSource
+    mark: UsageMark | None = None
+    since_ns: int | None = None
+    """Since when its CPU time accumulates: the life's beginning, else what comes nearest."""
+    earlier_cpu_time_s: float = 0.0
+    """CPU time of the lives before this one."""
+    resets: int = 0
+    kills: int | None = None
+    kills_since_ns: int | None = None
+    kills_watch_ns: int | None = None
+    """Since when the source counts kills, and how many it had counted so far."""
+    kills_watched: int = 0
+    readings: int = 0
+    missed: int = 0
+    failed_in_a_row_ns: list[int] = field(default_factory=list)
+    """When the failed readings since the last good one began, on the poller's clock; the latest few."""
+    first_reading_ns: int | None = None
+    last_reading_ns: int | None = None
 
 
 @dataclass(slots=True)
@@ -81,7 +122,9 @@ class Progress:
     memory: ScopeDecision | None = None
     cpu_zeros: int = 0
     series: dict[str, Series] = field(default_factory=dict)
-    """Live gauge series by metric name."""
+    """Live series by metric name."""
+    usage: UsageProgress | None = None
+    """None where no usage source has answered."""
     started_ns: int | None = None
     """When its container or pod began its present life, on the clock of whoever runs it."""
     restarts: int | None = None
@@ -102,6 +145,14 @@ class Progress:
     """The question after a stop was answered."""
     leaked: bool = False
     summarised: bool = False
+
+    def condense(self, values: Mapping[str, float]) -> None:
+        """Take the numbers of one good reading, by metric name, into the statistics."""
+        for metric, value in values.items():
+            if metric in self.statistics:
+                self.statistics[metric].add(value)
+            else:
+                self.statistics[metric] = RunningStatistics.of(value)
 
 
 _adapter = TypeAdapter(Progress)

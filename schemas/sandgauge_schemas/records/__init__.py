@@ -15,6 +15,7 @@ from sandgauge_schemas.records.requests import (
 )
 from sandgauge_schemas.records.sample import SampleRecord
 from sandgauge_schemas.records.summary import SUMMARY_QUANTITIES, Statistics, SummaryRecord
+from sandgauge_schemas.records.usage import UsageRecord
 
 __all__ = [
     "REQUEST_KEYS",
@@ -32,4 +33,5 @@ __all__ = [
     "Statistics",
     "Submission",
     "SummaryRecord",
+    "UsageRecord",
 ]

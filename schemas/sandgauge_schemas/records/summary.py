@@ -11,8 +11,15 @@ from sandgauge_schemas.records.requests import Sidecar, Submission, read_sidecar
 from sandgauge_schemas.resources import SandboxResources
 
 _PREFIX = names.PREFIX_NEMO_GYM_SANDBOX_SUMMARY_CPU_COUNT.removesuffix(".cpu_count")
-SUMMARY_QUANTITIES = ("cpu_used_percentage", "memory_used_mib", "memory_total_mib", "cpu_count")
-"""The quantities of execd's readings that a summary has statistics of."""
+SUMMARY_QUANTITIES = (
+    "cpu_used_percentage",
+    "memory_used_mib",
+    "memory_total_mib",
+    "cpu_count",
+    "cpu_used_cores",
+    "memory_working_set_mib",
+)
+"""The quantities that a summary has statistics of: four of execd's readings, then two of a usage source's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +48,7 @@ class SummaryRecord:
     """`gym.sandbox.resource.summary`: how one sandbox lived and ended, with the other quantities echoed.
 
     `lifetime_s` runs from the end of the start span to the end as known; `statistics` by SUMMARY_QUANTITIES.
+    `cpu_time_s` (seconds) and `oom_kills` are those that `usage_source` counted.
     """
 
     keys: JoinKeys
@@ -54,6 +62,9 @@ class SummaryRecord:
     statistics: dict[str, Statistics] = field(default_factory=dict)
     cpu_scope: str | None = None
     memory_scope: str | None = None
+    cpu_time_s: float | None = None
+    oom_kills: int | None = None
+    usage_source: str | None = None
     resets: int = 0
     requested_count: int | None = None
     requested: SandboxResources = SandboxResources()
@@ -75,6 +86,9 @@ class SummaryRecord:
                 names.NEMO_GYM_SANDBOX_READINGS_EFFECTIVE_INTERVAL_S: double(self.effective_interval_s),
                 names.NEMO_GYM_SANDBOX_SUMMARY_CPU_SCOPE: self.cpu_scope,
                 names.NEMO_GYM_SANDBOX_SUMMARY_MEMORY_SCOPE: self.memory_scope,
+                names.NEMO_GYM_SANDBOX_SUMMARY_CPU_TIME_S: double(self.cpu_time_s),
+                names.NEMO_GYM_SANDBOX_SUMMARY_OOM_KILLS: self.oom_kills,
+                names.NEMO_GYM_SANDBOX_SUMMARY_USAGE_SOURCE: self.usage_source,
                 names.NEMO_GYM_SANDBOX_SUMMARY_RESETS: self.resets,
             }
         )
@@ -105,6 +119,9 @@ class SummaryRecord:
             statistics=statistics,
             cpu_scope=text(attributes, names.NEMO_GYM_SANDBOX_SUMMARY_CPU_SCOPE),
             memory_scope=text(attributes, names.NEMO_GYM_SANDBOX_SUMMARY_MEMORY_SCOPE),
+            cpu_time_s=number(attributes, names.NEMO_GYM_SANDBOX_SUMMARY_CPU_TIME_S),
+            oom_kills=whole(attributes, names.NEMO_GYM_SANDBOX_SUMMARY_OOM_KILLS),
+            usage_source=text(attributes, names.NEMO_GYM_SANDBOX_SUMMARY_USAGE_SOURCE),
             resets=whole(attributes, names.NEMO_GYM_SANDBOX_SUMMARY_RESETS) or 0,
             requested_count=whole(attributes, names.NEMO_GYM_SANDBOX_REQUESTED_COUNT),
             requested=SandboxResources.from_attributes(attributes, names.PREFIX_NEMO_GYM_SANDBOX_REQUESTED),

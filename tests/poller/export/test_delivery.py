@@ -10,7 +10,7 @@ from sandgauge_poller.export import outbox
 from sandgauge_poller.export.answer import Answer
 from sandgauge_poller.export.collector_client import CollectorClient, CollectorSettings, NoAnswerError
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
-from sandgauge_poller.export.messages import GaugePoint, encode_gauges, encode_span, export_request
+from sandgauge_poller.export.messages import MetricPoint, encode_points, encode_span, export_request
 from sandgauge_poller.export.outbox import OutboxItem, Rank
 from sandgauge_poller.tracking.database import Database
 from sandgauge_schemas import names
@@ -44,9 +44,9 @@ def span_item(number=1):
 def point_item(value=1.0, time_ns=NOW_NS):
     metrics = (names.METRIC_GYM_SANDBOX_CPU_COUNT, names.METRIC_GYM_SANDBOX_MEMORY_USED_MIB)
     points = [
-        GaugePoint(metric=metric, value=value, time_ns=time_ns, attributes=POINT_ATTRIBUTES) for metric in metrics
+        MetricPoint(metric=metric, value=value, time_ns=time_ns, attributes=POINT_ATTRIBUTES) for metric in metrics
     ]
-    payload = encode_gauges(points)
+    payload = encode_points(points)
     return OutboxItem(signal=Signal.METRICS, rank=Rank.POINT, created_ns=time_ns, items=2, payload=payload)
 
 

@@ -18,8 +18,8 @@ from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
 from sandgauge_poller.export.messages import (
     TELEMETRY_SCOPE,
-    GaugePoint,
-    encode_gauges,
+    MetricPoint,
+    encode_points,
     encode_span,
     export_request,
     span_id,
@@ -51,7 +51,7 @@ def golden_span():
 
 
 def golden_points():
-    return [GaugePoint(**point) for point in read_json("closing_gauges", "input.json")]
+    return [MetricPoint(**point) for point in read_json("closing_gauges", "input.json")]
 
 
 def test_span_bytes_are_golden():
@@ -59,7 +59,7 @@ def test_span_bytes_are_golden():
 
 
 def test_gauge_bytes_are_golden():
-    assert encode_gauges(golden_points()).hex() == read_json("closing_gauges", "expected.json")["payload"]
+    assert encode_points(golden_points()).hex() == read_json("closing_gauges", "expected.json")["payload"]
 
 
 @pytest.mark.parametrize("error", [True, False])
@@ -97,7 +97,7 @@ def test_points_equal_what_the_sdk_says():
             )
         ]
     )
-    request = ExportMetricsServiceRequest.FromString(export_request([encode_gauges([point]) for point in points]))
+    request = ExportMetricsServiceRequest.FromString(export_request([encode_points([point]) for point in points]))
     assert request == encode_metrics(data)
 
 
@@ -108,7 +108,7 @@ def sdk_metric(point):
 
 
 def test_a_closing_point_has_the_flag_and_no_value():
-    request = ExportMetricsServiceRequest.FromString(export_request([encode_gauges(golden_points())]))
+    request = ExportMetricsServiceRequest.FromString(export_request([encode_points(golden_points())]))
     closing = request.resource_metrics[0].scope_metrics[0].metrics[-1].gauge.data_points[0]
     assert closing.flags == 1
     assert closing.WhichOneof("value") is None
@@ -124,7 +124,7 @@ def test_payloads_follow_each_other_in_one_request():
     assert [span.span_id for span in spans_of(traces)] == [one.hex() for one in span_ids]
     assert [len(one.scope_spans) for one in traces.resource_spans] == [1]
 
-    metrics = ExportMetricsServiceRequest.FromString(export_request([encode_gauges(golden_points())] * 300))
+    metrics = ExportMetricsServiceRequest.FromString(export_request([encode_points(golden_points())] * 300))
     seen = list(points_of(metrics))
     assert [point.name for point in seen] == [point.metric for point in golden_points()] * 300
     assert all(point.resource == RESOURCE and point.scope == TELEMETRY_SCOPE for point in seen)

@@ -8,7 +8,7 @@ from opentelemetry.metrics import NoOpMeter
 
 from sandgauge_poller.export import outbox
 from sandgauge_poller.export.recorder import Recorder
-from sandgauge_poller.export.recording import PointSettings
+from sandgauge_poller.export.series import PointSettings
 from sandgauge_poller.ingest.events import RequestEvent, StartEvent
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading, Usage

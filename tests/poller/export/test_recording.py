@@ -7,9 +7,9 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from sandgauge_poller.export import recording
+from sandgauge_poller.export import recording, series
 from sandgauge_poller.export.messages import export_request
-from sandgauge_poller.export.recording import PointSettings
+from sandgauge_poller.export.series import PointSettings
 from sandgauge_poller.ingest.events import RolloutEvent, StartEvent, StopEvent
 from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading, Usage
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
@@ -100,7 +100,7 @@ def span(item):
 
 
 def points(found):
-    item = recording.gauge_item(found)
+    item = series.points_item(found)
     if item is None:
         return []
     request = ExportMetricsServiceRequest.FromString(export_request([item.payload]))
@@ -273,9 +273,9 @@ def test_nothing_is_added_to_series_once_the_sandbox_has_ended(sandbox):
 
 def test_closing_points_are_one_for_each_series_later_than_its_last_and_made_once(sandbox):
     recording.sample_points(sandbox, sample(1), SETTINGS)
-    closed = points(recording.close_series(sandbox.progress, T0))
+    closed = points(series.close_series(sandbox.progress, T0))
     assert [(point.value, point.time_ns) for point in closed] == [(None, T0 + SECOND + 10**6)] * 4
-    assert recording.close_series(sandbox.progress, T0 + 9 * SECOND) == ()
+    assert series.close_series(sandbox.progress, T0 + 9 * SECOND) == ()
 
 
 def test_a_summary_sets_all_quantities_side_by_side(sandbox):

@@ -1,0 +1,43 @@
+"""The span of a record: below the start span, with an id that is the same whenever it is made."""
+
+from sandgauge_poller.export.messages import encode_span, span_id
+from sandgauge_poller.export.outbox import OutboxItem, Rank
+from sandgauge_poller.reading.provider import ReadWindow
+from sandgauge_poller.tracking.active_set import Tracked
+from sandgauge_schemas import names
+from sandgauge_schemas.attributes import Attributes
+from sandgauge_schemas.names import ResourceSource, Signal
+
+
+def record_span(  # noqa: PLR0913  # one parameter for each part of the span's identity
+    sandbox: Tracked,
+    name: str,
+    source: ResourceSource | None,
+    window: ReadWindow,
+    attributes: Attributes,
+    *,
+    rank: Rank,
+) -> OutboxItem:
+    """Return the outbox row of a span in the sandbox's trace; raises ValueError for one without a start span."""
+    start = sandbox.lifecycle.start
+    if start is None:
+        raise ValueError("a sandbox without a start span has no records")
+    identity = span_id(
+        trace_id=start.trace_id,
+        deployment=sandbox.key.owner,
+        sandbox_id=sandbox.key.sandbox_id,
+        span_name=name,
+        source=source or "",
+        start_ns=window.start_ns,
+    )
+    payload = encode_span(
+        name=name,
+        trace_id=start.trace_id,
+        parent_span_id=start.span_id,
+        span_id=identity,
+        start_ns=window.start_ns,
+        end_ns=window.end_ns,
+        attributes=attributes,
+        error=names.ERROR_TYPE in attributes,
+    )
+    return OutboxItem(signal=Signal.TRACES, rank=rank, created_ns=window.end_ns, items=1, payload=payload)

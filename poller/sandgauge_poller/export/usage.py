@@ -1,0 +1,135 @@
+"""From answers of a usage source to records: pure steps that change a sandbox's progress, as those of its daemon do."""
+
+from dataclasses import dataclass, replace
+
+from sandgauge_poller.export.outbox import OutboxItem, Rank
+from sandgauge_poller.export.series import MILLISECOND_NS, Observed, Points, PointSettings, advance
+from sandgauge_poller.export.spans import record_span
+from sandgauge_poller.reading.usage.rates import UsageWindow, mark_of, window_since
+from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageObservation
+from sandgauge_poller.tracking import sender_clock
+from sandgauge_poller.tracking.active_set import Tracked
+from sandgauge_poller.tracking.progress import MOST_FAILED_KEPT, Progress, UsageProgress
+from sandgauge_schemas import names
+from sandgauge_schemas.names import ResourceSource, SampleScope
+from sandgauge_schemas.records import ReadingStatus, UsageRecord
+
+USAGE_QUANTITIES = {
+    names.METRIC_GYM_SANDBOX_CPU_USED_CORES: "cpu_used_cores",
+    names.METRIC_GYM_SANDBOX_MEMORY_WORKING_SET_MIB: "memory_working_set_mib",
+}
+"""Metric of each quantity of a usage source that a summary condenses; the words are those of the records."""
+
+
+@dataclass(frozen=True, slots=True)
+class UsageRecorded:
+    """What one answer leaves: its span, and the points of a good one."""
+
+    span: OutboxItem
+    points: Points
+
+
+def record_usage(sandbox: Tracked, answer: UsageAnswer, missed: int, settings: PointSettings) -> UsageRecorded | None:
+    """Return what an answer leaves, and count it; None where it says nothing new.
+
+    `missed`: how many readings that were due yielded nothing, this one included.
+    """
+    progress, now = sandbox.progress, answer.observation
+    usage = _usage_of(progress, answer.source)
+    usage.missed += missed
+    record = UsageRecord(keys=sandbox.keys, status=ReadingStatus(source=answer.source, error_type=answer.error_type))
+    if now is None:
+        usage.failed_in_a_row_ns = [*usage.failed_in_a_row_ns, answer.window.start_ns][-MOST_FAILED_KEPT:]
+        return UsageRecorded(_span(sandbox, answer, record), Points())
+    window = window_since(usage.mark, now)
+    if window is None:
+        return None
+    _take(usage, answer, now, window)
+    record = replace(
+        record,
+        timestamp_ms=now.timestamp_ns // MILLISECOND_NS,
+        cpu_used_cores=window.cpu_used_cores,
+        window_s=window.window_s,
+        cpu_time_s=now.cpu_time_s,
+        memory_working_set_mib=now.memory_working_set_mib,
+        cpu_throttled_s=now.cpu_throttled_s,
+        oom_kills=usage.kills,
+    )
+    found = {metric: getattr(record, quantity) for metric, quantity in USAGE_QUANTITIES.items()}
+    values = {metric: value for metric, value in found.items() if value is not None}
+    progress.condense(values)
+    observed = {metric: Observed(value=value, scope=SampleScope.SANDBOX) for metric, value in values.items()}
+    points = advance(sandbox, observed | _sums(usage), now.timestamp_ns, answer.window, settings)
+    return UsageRecorded(_span(sandbox, answer, record), points)
+
+
+def take_kills(progress: Progress, source: ResourceSource, kills: Kills) -> bool:
+    """Keep what is known of kills; return whether that is news."""
+    usage, before = _usage_of(progress, source), progress.oom_killed
+    # That it was seen stays seen; that it was not says something only where nothing else does.
+    progress.oom_killed = kills.main_killed or (kills.main_killed if before is None else before)
+    if kills.count is None:
+        return progress.oom_killed != before
+    is_first = usage.kills is None
+    known = usage.kills_watched if kills.since_ns == usage.kills_watch_ns else 0
+    new = max(0, kills.count - known)
+    usage.kills = (usage.kills or 0) + new
+    usage.kills_since_ns = usage.kills_since_ns or kills.since_ns
+    usage.kills_watch_ns, usage.kills_watched = kills.since_ns, kills.count
+    return bool(new) or is_first or progress.oom_killed != before
+
+
+def total_cpu_time_s(usage: UsageProgress) -> float | None:
+    """Return the CPU time of all lives, in seconds, as far as it was seen; None where the source does not tell."""
+    if usage.mark is None or usage.mark.cpu_time_s is None:
+        return None
+    return usage.earlier_cpu_time_s + usage.mark.cpu_time_s
+
+
+def settled(sandbox: Tracked, usage: UsageProgress) -> UsageProgress:
+    """Return a copy whose missed readings are those of the living: without the failures that the end explains."""
+    end = sandbox.progress.end
+    doomed_ns = sender_clock.stop_began_ns(sandbox.lifecycle) or (end.at_ns if end else None)
+    if doomed_ns is None:
+        return usage
+    explained = sum(failed_ns >= doomed_ns for failed_ns in usage.failed_in_a_row_ns)
+    return replace(usage, missed=max(0, usage.missed - explained))
+
+
+def _usage_of(progress: Progress, source: ResourceSource) -> UsageProgress:
+    """Return what that source has told so far; numbers of another one are never mixed with its."""
+    if progress.usage is None or progress.usage.source is not source:
+        progress.usage = UsageProgress(source=source)
+    return progress.usage
+
+
+def _take(usage: UsageProgress, answer: UsageAnswer, now: UsageObservation, window: UsageWindow) -> None:
+    usage.readings += 1
+    usage.failed_in_a_row_ns = []
+    usage.first_reading_ns = usage.first_reading_ns or answer.window.start_ns
+    usage.last_reading_ns = answer.window.start_ns
+    if window.is_reset and usage.mark is not None:
+        usage.resets += 1
+        usage.earlier_cpu_time_s += usage.mark.cpu_time_s or 0.0
+        usage.since_ns = now.started_ns or usage.mark.timestamp_ns
+    elif usage.since_ns is None:
+        usage.since_ns = now.started_ns or now.timestamp_ns
+    usage.mark = mark_of(now)
+
+
+def _sums(usage: UsageProgress) -> dict[str, Observed]:
+    sums: dict[str, Observed] = {}
+    if usage.mark is not None and usage.mark.cpu_time_s is not None:
+        sums[names.METRIC_GYM_SANDBOX_CPU_TIME] = Observed(
+            value=usage.mark.cpu_time_s, scope=SampleScope.SANDBOX, start_ns=usage.since_ns
+        )
+    if usage.kills is not None:
+        sums[names.METRIC_GYM_SANDBOX_OOM_KILLS] = Observed(
+            value=float(usage.kills), scope=SampleScope.SANDBOX, start_ns=usage.kills_since_ns
+        )
+    return sums
+
+
+def _span(sandbox: Tracked, answer: UsageAnswer, record: UsageRecord) -> OutboxItem:
+    name = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
+    return record_span(sandbox, name, answer.source, answer.window, record.to_attributes(), rank=Rank.SAMPLE)

@@ -1,0 +1,49 @@
+"""From cumulative CPU time to cores, over the source's own time stamps. Pure."""
+
+from dataclasses import dataclass
+
+from sandgauge_poller.reading.usage.source import UsageObservation
+from sandgauge_poller.tracking.progress import UsageMark
+
+
+@dataclass(frozen=True, slots=True)
+class UsageWindow:
+    """What an observation tells together with the one before it.
+
+    `cpu_used_cores`: mean over `window_s` seconds; both None where there is no window to form it over.
+    `is_reset`: another life began since, so that what accumulates began anew.
+    """
+
+    cpu_used_cores: float | None = None
+    window_s: float | None = None
+    is_reset: bool = False
+
+
+def window_since(before: UsageMark | None, now: UsageObservation) -> UsageWindow | None:
+    """Return the window that ends with `now`, or None where it says nothing new: a time stamp counts once.
+
+    A mean that the source itself forms is taken as it is. Else it is the difference of CPU time over that of the time
+    stamps: divided by the time of asking it would be off by as long as the source took (measured: up to 10 %).
+    """
+    if before is not None and now.timestamp_ns <= before.timestamp_ns:
+        return None
+    is_reset = before is not None and _is_another_life(before, now)
+    if now.cpu_used_cores is not None:
+        return UsageWindow(now.cpu_used_cores, now.window_s, is_reset)
+    if before is None or is_reset or before.cpu_time_s is None or now.cpu_time_s is None:
+        return UsageWindow(is_reset=is_reset)
+    window_s = (now.timestamp_ns - before.timestamp_ns) / 1e9
+    return UsageWindow((now.cpu_time_s - before.cpu_time_s) / window_s, window_s)
+
+
+def mark_of(now: UsageObservation) -> UsageMark:
+    """Return where the next window begins."""
+    return UsageMark(now.timestamp_ns, now.cpu_time_s, now.started_ns)
+
+
+def _is_another_life(before: UsageMark, now: UsageObservation) -> bool:
+    if now.started_ns is not None and (
+        now.started_ns > before.timestamp_ns or before.started_ns not in (None, now.started_ns)
+    ):
+        return True
+    return before.cpu_time_s is not None and now.cpu_time_s is not None and now.cpu_time_s < before.cpu_time_s
