@@ -1,14 +1,13 @@
 """The configuration: one YAML file, checked as a whole before anything starts."""
 
+from sandgauge_poller.config.deployment import Deployment
 from sandgauge_poller.config.errors import ConfigError, ConfigErrors, ConfigWarning, render
 from sandgauge_poller.config.loading import load_config
 from sandgauge_poller.config.locate import find_config, smallest_config
 from sandgauge_poller.config.model import (
     Allocation,
     Auth,
-    ClientTls,
     Config,
-    Deployment,
     Export,
     Ingest,
     Logs,
@@ -16,12 +15,12 @@ from sandgauge_poller.config.model import (
     RetryOnFailure,
     Sampling,
     SendingQueue,
-    ServerTls,
     State,
     Status,
     Tracking,
 )
 from sandgauge_poller.config.printing import as_yaml
+from sandgauge_poller.config.tls import ClientTls, ServerTls
 from sandgauge_poller.config.units import format_duration
 from sandgauge_poller.config.urls import ListenAddress, scope_identity
 from sandgauge_poller.config.values import ProxyUse

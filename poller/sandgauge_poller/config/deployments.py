@@ -3,9 +3,10 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from sandgauge_poller.config.deployment import Deployment
 from sandgauge_poller.config.environment import is_switched_off
 from sandgauge_poller.config.errors import Fault, KeyPath
-from sandgauge_poller.config.model import Config, Deployment
+from sandgauge_poller.config.model import Config
 from sandgauge_poller.config.urls import scope_identity
 
 _SWITCHED_OFF = Deployment(name="switched-off", endpoint="http://switched-off.invalid")

@@ -8,7 +8,8 @@ from typing import Any, get_args
 from pydantic_core import ErrorDetails
 
 from sandgauge_poller.config.errors import Fault, InvalidValueError, KeyPath
-from sandgauge_poller.config.model import Config, Section
+from sandgauge_poller.config.model import Config
+from sandgauge_poller.config.section import Section
 
 _SINGLE_VALUE = "must be a single value"
 _SECTION = ("must hold keys of its own", "indent them beneath it")

@@ -4,100 +4,35 @@ Checks over several keys stand with the last of them, since pydantic checks fiel
 vanish because an unrelated key is wrong.
 """
 
-import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    PrivateAttr,
-    SecretStr,
-    ValidationInfo,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr, ValidationInfo, field_validator
 
+from sandgauge_poller.config.deployment import Deployment
 from sandgauge_poller.config.errors import ConfigWarning, InvalidValueError
+from sandgauge_poller.config.section import EMPTY_WHEN_NONE, PositiveInt, Section
+from sandgauge_poller.config.tls import ClientTls, ServerTls
 from sandgauge_poller.config.units import format_duration
 from sandgauge_poller.config.urls import ListenAddress
 from sandgauge_poller.config.values import (
     CollectorUrl,
-    ControlPlaneUrl,
     Duration,
-    ExecdSwitch,
     Folder,
     HeaderName,
-    HostRule,
     Listen,
-    Name,
-    OptionalAuthority,
-    OptionalFile,
     PositiveDuration,
-    ProxyUse,
     Secret,
-    ServerProxy,
     Size,
     UsageSources,
 )
-
-_EMPTY_WHEN_NONE = BeforeValidator(lambda value: () if value is None else value)
-PositiveInt = Annotated[int, Field(gt=0)]
-
-
-class Section(BaseModel):
-    """Keys that stand together; a section with nothing beneath it is all defaults."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, validate_default=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _defaults_when_empty(cls, value: object) -> object:
-        return {} if value is None else value
 
 
 class Auth(Section):
     """What a caller must show; an empty token asks for nothing."""
 
     bearer_token: Secret = SecretStr("")
-
-
-class ServerTls(Section):
-    """Certificate of a server; without files it speaks plain HTTP."""
-
-    cert_file: OptionalFile = None
-    key_file: OptionalFile = None
-
-    @field_validator("key_file")
-    @classmethod
-    def _comes_as_a_pair(cls, key_file: object, info: ValidationInfo) -> object:
-        if "cert_file" in info.data and (key_file is None) != (info.data["cert_file"] is None):
-            raise InvalidValueError("and cert_file come as a pair", "name both files, or neither")
-        return key_file
-
-    @model_validator(mode="after")
-    def _fit_together(self) -> "ServerTls":
-        if self.cert_file is not None:
-            try:
-                # Without a password the library would ask the terminal for that of an encrypted key.
-                ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(self.cert_file, self.key_file, password="")
-            except OSError:
-                raise InvalidValueError(
-                    "and cert_file are no certificate with its own, unencrypted key",
-                    "name two files in PEM form that belong together",
-                    below=("key_file",),
-                ) from None
-        return self
-
-
-class ClientTls(Section):
-    """How the certificate of a called server is checked; without a file by the system's authorities."""
-
-    ca_file: OptionalAuthority = None
-    insecure_skip_verify: bool = False
 
 
 class Listener(Section):
@@ -131,27 +66,6 @@ class Status(Listener):
     """Where health, page and JSON are served."""
 
     endpoint: Listen = ListenAddress("127.0.0.1", 8099)
-
-
-class Deployment(Section):
-    """One control plane; `endpoint` and `scopes` are held as `scope_identity` gives them."""
-
-    name: Name
-    provider: Literal["opensandbox"] = "opensandbox"
-    endpoint: ControlPlaneUrl
-    scopes: Annotated[tuple[ControlPlaneUrl, ...], _EMPTY_WHEN_NONE] = ()
-    api_key: Secret = SecretStr("")
-    tls: ClientTls = ClientTls()
-    use_server_proxy: ServerProxy = ProxyUse.AUTO
-    allowed_endpoint_hosts: Annotated[tuple[HostRule, ...], _EMPTY_WHEN_NONE] = ()
-    max_concurrent_proxied_reads: PositiveInt = 16
-    max_requests_per_second: Annotated[float, Field(ge=0.1, allow_inf_nan=False)] = 50.0
-    execd: ExecdSwitch = True
-
-    @property
-    def identities(self) -> frozenset[str]:
-        """Every scope identity under which spans may name this control plane."""
-        return frozenset((self.endpoint, *self.scopes))
 
 
 class Sampling(Section):
@@ -254,10 +168,10 @@ class Config(Section):
     """The whole configuration of a poller."""
 
     ingest: Ingest = Ingest()
-    deployments: Annotated[tuple[Deployment, ...], _EMPTY_WHEN_NONE] = ()
+    deployments: Annotated[tuple[Deployment, ...], EMPTY_WHEN_NONE] = ()
     sampling: Sampling = Sampling()
     allocation: Allocation = Allocation()
-    usage: Annotated[UsageSources, _EMPTY_WHEN_NONE] = ()
+    usage: Annotated[UsageSources, EMPTY_WHEN_NONE] = ()
     tracking: Tracking = Tracking()
     export: Export = Export()
     state: State = State()

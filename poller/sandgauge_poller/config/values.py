@@ -15,9 +15,9 @@ from sandgauge_poller.config.units import format_duration, format_size, parse_du
 from sandgauge_poller.config.urls import (
     ListenAddress,
     parse_collector,
-    parse_control_plane,
     parse_host_rule,
     parse_listen_address,
+    parse_scope,
 )
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
@@ -120,19 +120,13 @@ def _not_built(entries: tuple[Any, ...]) -> tuple[Any, ...]:
     return entries
 
 
-def _execd_on(value: bool) -> bool:
-    if not value:
-        raise InvalidValueError("cannot be false in this version", "write `execd: true`, or leave it out")
-    return value
-
-
 Name = Annotated[str, AfterValidator(_name)]
 Duration = Annotated[float, _from_text(parse_duration), Field(ge=0, allow_inf_nan=False), _as_text(format_duration)]
 """Seconds."""
 PositiveDuration = Annotated[Duration, Field(gt=0)]
 Size = Annotated[int, _from_text(parse_size), Field(gt=0), _as_text(format_size)]
 """Bytes."""
-ControlPlaneUrl = Annotated[str, AfterValidator(parse_control_plane)]
+Scope = Annotated[str, AfterValidator(parse_scope)]
 CollectorUrl = Annotated[str, AfterValidator(parse_collector)]
 HostRule = Annotated[str, AfterValidator(parse_host_rule)]
 Listen = Annotated[InstanceOf[ListenAddress], _from_text(parse_listen_address), _as_text(str)]
@@ -142,5 +136,4 @@ Folder = Annotated[Path, _from_text(_path)]
 OptionalFile = Annotated[Path | None, _from_text(_file)]
 OptionalAuthority = Annotated[Path | None, _from_text(_authority)]
 ServerProxy = Annotated[ProxyUse, BeforeValidator(_proxy_use)]
-ExecdSwitch = Annotated[bool, AfterValidator(_execd_on)]
 UsageSources = Annotated[tuple[Any, ...], AfterValidator(_not_built)]
