@@ -10,7 +10,8 @@ from sandgauge_poller.config import Deployment, ProxyUse, format_duration
 from sandgauge_poller.doctor.caller import Answer, Caller, is_about_tls
 from sandgauge_poller.doctor.finding import Finding, failed, passed, warned
 from sandgauge_poller.export.collector_client import NoAnswerError
-from sandgauge_poller.reading.opensandbox.answers import error_code, parse_object
+from sandgauge_poller.reading.bodies import parse_object
+from sandgauge_poller.reading.opensandbox.answers import error_code
 from sandgauge_poller.reading.opensandbox.client import API_KEY_HEADER
 from sandgauge_poller.reading.opensandbox.endpoints import EXECD_PORT
 from sandgauge_poller.reading.opensandbox.execd import parse_metrics

@@ -10,7 +10,7 @@ from sandgauge_poller.config import ClientTls, Status
 from sandgauge_poller.doctor.caller import Caller
 from sandgauge_poller.doctor.finding import Finding, warned
 from sandgauge_poller.export.collector_client import NoAnswerError
-from sandgauge_poller.reading.opensandbox.answers import parse_object
+from sandgauge_poller.reading.bodies import parse_object
 from sandgauge_schemas import names
 from sandgauge_schemas.names import SandboxState
 

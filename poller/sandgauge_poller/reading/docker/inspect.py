@@ -4,12 +4,12 @@ The answer also holds the container's environment and mounts, and with them its 
 stands in `Container`, and no error quotes it.
 """
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from sandgauge_poller.reading.bodies import parse_object
 from sandgauge_poller.reading.docker.limits import read_limits
 from sandgauge_poller.reading.provider import SandboxState
 from sandgauge_poller.reading.times import read_time
@@ -58,12 +58,7 @@ class Container:
 
 def parse_container(body: bytes) -> Container | None:
     """Return what an inspect answer says, or None where it is none."""
-    try:
-        answer = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(answer, dict):
-        return None
+    answer = parse_object(body) or {}
     id_, name, state, host = (answer.get(key) for key in ("Id", "Name", "State", "HostConfig"))
     if not (isinstance(id_, str) and _ID.fullmatch(id_) and isinstance(name, str)):
         return None

@@ -1,9 +1,8 @@
 """What the JSON bodies of a control plane say."""
 
-import json
 from http import HTTPStatus
-from typing import Any
 
+from sandgauge_poller.reading.bodies import parse_object
 from sandgauge_poller.reading.provider import SandboxState
 from sandgauge_poller.reading.times import read_time
 
@@ -19,15 +18,6 @@ _STATES = {
     "Terminated": SandboxState.TERMINATED,
     "Failed": SandboxState.FAILED,
 }
-
-
-def parse_object(body: bytes) -> dict[str, Any] | None:
-    """Return the JSON object of a body, or None where it holds none."""
-    try:
-        parsed = json.loads(body)
-    except (ValueError, RecursionError):
-        return None
-    return parsed if isinstance(parsed, dict) else None
 
 
 def error_code(body: bytes) -> str | None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 from yarl import URL
 
 from sandgauge_poller.config.urls import is_loopback
-from sandgauge_poller.reading.opensandbox.answers import parse_object
+from sandgauge_poller.reading.bodies import parse_object
 
 EXECD_PORT = 44772
 

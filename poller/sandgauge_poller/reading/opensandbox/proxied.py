@@ -5,9 +5,10 @@ import logging
 from http import HTTPStatus
 
 from sandgauge_poller.config import Deployment
+from sandgauge_poller.reading.bodies import parse_object
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.exchange import Answer
-from sandgauge_poller.reading.opensandbox.answers import error_code, parse_object
+from sandgauge_poller.reading.opensandbox.answers import error_code
 from sandgauge_poller.reading.opensandbox.client import ControlPlane
 from sandgauge_poller.reading.opensandbox.endpoints import endpoint_headers
 from sandgauge_poller.reading.opensandbox.routes import Route
