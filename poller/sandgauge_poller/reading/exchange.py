@@ -1,7 +1,8 @@
 """One bounded GET: time, size, redirects, encodings and errors are all settled here, and nothing is raised."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
@@ -36,6 +37,14 @@ class Answer:
     error_type: ErrorType | None = None
     status: int | None = None
     body: bytes = field(default=b"", repr=False)
+
+
+class StreamError(Exception):
+    """A lasting answer could not be had, or ended with an error."""
+
+    def __init__(self, error_type: ErrorType) -> None:
+        super().__init__(error_type.value)
+        self.error_type = error_type
 
 
 class BoundedSession:
@@ -105,6 +114,33 @@ class BoundedSession:
         window = ReadWindow(start_ns, start_ns + int((self._clock.monotonic() - began) * 1e9), began - asked)
         # A status other than 200 tells more than what became of its body.
         return Answer(window=window, error_type=_error_of(status) or failure, status=status, body=body)
+
+    @asynccontextmanager
+    async def stream(self, url: URL, bounds: Bounds) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open an answer that lasts, within the time, and give its lines as they come, each within the size.
+
+        Raises:
+            StreamError: There is no such answer, or it broke off.
+
+        """
+        try:
+            async with (
+                asyncio.timeout(bounds.timeout_s) as opening,
+                self._session.get(
+                    url, allow_redirects=False, server_hostname=self._server_hostname, read_bufsize=bounds.max_bytes
+                ) as response,
+            ):
+                opening.reschedule(None)
+                error_type = _error_of(response.status)
+                if error_type is not None:
+                    raise StreamError(error_type)
+                yield aiter(response.content)
+        except TimeoutError as error:
+            raise StreamError(ErrorType.TIMEOUT) from error
+        except ValueError as error:  # a line beyond the size
+            raise StreamError(ErrorType.BODY_TOO_LARGE) from error
+        except (aiohttp.ClientError, OSError) as error:
+            raise StreamError(ErrorType.CONNECTION) from error
 
     async def close(self) -> None:
         """Close the connections."""
