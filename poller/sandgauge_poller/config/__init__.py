@@ -20,9 +20,10 @@ from sandgauge_poller.config.model import (
     Tracking,
 )
 from sandgauge_poller.config.printing import as_yaml
-from sandgauge_poller.config.tls import ClientTls, ServerTls
+from sandgauge_poller.config.tls import ClientTls, MutualTls, ServerTls
 from sandgauge_poller.config.units import format_duration
 from sandgauge_poller.config.urls import ListenAddress, scope_identity
+from sandgauge_poller.config.usage import Usage
 from sandgauge_poller.config.values import ProxyUse
 
 __all__ = [
@@ -39,6 +40,7 @@ __all__ = [
     "ListenAddress",
     "Logs",
     "MetricIds",
+    "MutualTls",
     "ProxyUse",
     "RetryOnFailure",
     "Sampling",
@@ -47,6 +49,7 @@ __all__ = [
     "State",
     "Status",
     "Tracking",
+    "Usage",
     "as_yaml",
     "find_config",
     "format_duration",

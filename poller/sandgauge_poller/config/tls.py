@@ -9,8 +9,8 @@ from sandgauge_poller.config.section import Section
 from sandgauge_poller.config.values import OptionalAuthority, OptionalFile
 
 
-class ServerTls(Section):
-    """Certificate of a server; without files it speaks plain HTTP."""
+class Certificate(Section):
+    """What the poller shows of itself; without files it shows nothing."""
 
     cert_file: OptionalFile = None
     key_file: OptionalFile = None
@@ -23,7 +23,7 @@ class ServerTls(Section):
         return key_file
 
     @model_validator(mode="after")
-    def _fit_together(self) -> "ServerTls":
+    def _fit_together(self) -> "Certificate":
         if self.cert_file is not None:
             try:
                 # Without a password the library would ask the terminal for that of an encrypted key.
@@ -37,8 +37,16 @@ class ServerTls(Section):
         return self
 
 
+class ServerTls(Certificate):
+    """Certificate of a server; without files it speaks plain HTTP."""
+
+
 class ClientTls(Section):
     """How the certificate of a called server is checked; without a file by the system's authorities."""
 
     ca_file: OptionalAuthority = None
     insecure_skip_verify: bool = False
+
+
+class MutualTls(ClientTls, Certificate):
+    """The same where the called server wants a certificate of the poller too."""

@@ -1,6 +1,5 @@
 """How an OpenSandbox deployment is asked: a control plane, or the daemons of its sandboxes."""
 
-import ssl
 from collections.abc import Mapping, Sequence
 
 import aiohttp
@@ -8,6 +7,7 @@ import aiohttp
 from sandgauge_poller.config import ClientTls
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.exchange import BoundedSession
+from sandgauge_poller.reading.tls import client_context
 
 # Where access renews a sandbox's life, polling would keep it alive for ever. Gateways heed this as the server does.
 _HEADERS = {"OpenSandbox-Access-Renew": "skip"}
@@ -23,14 +23,8 @@ def open_session(
 ) -> BoundedSession:
     """Return a session without a limit on connections, which would hold reads back without telling."""
     return BoundedSession(
-        aiohttp.TCPConnector(limit=0, ssl=_ssl(tls), keepalive_timeout=keepalive_s),
+        aiohttp.TCPConnector(limit=0, ssl=client_context(tls), keepalive_timeout=keepalive_s),
         clock=clock,
         headers={**_HEADERS, **headers},
         trace_configs=trace_configs,
     )
-
-
-def _ssl(tls: ClientTls) -> ssl.SSLContext | bool:
-    if tls.insecure_skip_verify:
-        return False
-    return True if tls.ca_file is None else ssl.create_default_context(cafile=tls.ca_file)
