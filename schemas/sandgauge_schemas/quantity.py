@@ -25,7 +25,11 @@ _SHAPE = re.compile(
     r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]+))?"
 )
 _DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY_SUFFIXES = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4, "Pi": 5, "Ei": 6}
+_BINARY_SUFFIXES = {
+    suffix: Decimal(1024**power) for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)
+}
+_SURELY_WITHIN = MAX_DIGITS - 19
+"""A text of this length keeps within the bounds with any suffix, since no suffix adds more than 19 digits."""
 
 # The widest value is a text of 256 digits times 2^60; the traps turn any rounding into an error instead of a guess.
 _EXACT = Context(prec=MAX_TEXT_LENGTH + 19, traps=[Inexact, InvalidOperation, Overflow, Underflow, FloatOperation])
@@ -50,6 +54,10 @@ class Quantity:
 
     def __str__(self) -> str:
         return f"{self.value:f}"
+
+    def __add__(self, other: "Quantity") -> "Quantity":
+        """Return the exact sum; the span between the bounds leaves no digit without room."""
+        return Quantity(_EXACT.add(self.value, other.value))
 
     def to_cores(self) -> float:
         """Return CPU cores, correctly rounded."""
@@ -77,15 +85,20 @@ def parse_quantity(text: str) -> Quantity | QuantityError:
     shape = _SHAPE.fullmatch(text)
     if shape is None:
         return QuantityError.MALFORMED
-    suffix = shape["suffix"] or ""
-    exponent = int(shape["exponent"] or 0) + _DECIMAL_SUFFIXES.get(suffix, 0)
+    number, suffix, written_exponent = shape.groups()
+    exponent = int(written_exponent or 0) + _DECIMAL_SUFFIXES.get(suffix, 0)
     if abs(exponent) > MAX_TEXT_LENGTH + MAX_EXPONENT:  # not even 256 digits could bring it back within the bounds
         return QuantityError.OUT_OF_BOUNDS
-    written = _EXACT.scaleb(_EXACT.create_decimal(shape["number"]), exponent)
-    value = _EXACT.normalize(_EXACT.multiply(written, Decimal(1024 ** _BINARY_SUFFIXES.get(suffix, 0))))
+    value = _EXACT.create_decimal(number)
+    if exponent:
+        value = _EXACT.scaleb(value, exponent)
+    elif suffix:
+        value = _EXACT.multiply(value, _BINARY_SUFFIXES[suffix])
+    value = _EXACT.normalize(value)
     if value.is_zero():
         return Quantity(Decimal(0))  # without the sign that "-0" would leave
-    parts = value.as_tuple()
-    if len(parts.digits) > MAX_DIGITS or abs(int(parts.exponent)) > MAX_EXPONENT:
-        return QuantityError.OUT_OF_BOUNDS
+    if len(text) > _SURELY_WITHIN or written_exponent:
+        parts = value.as_tuple()
+        if len(parts.digits) > MAX_DIGITS or abs(int(parts.exponent)) > MAX_EXPONENT:
+            return QuantityError.OUT_OF_BOUNDS
     return Quantity(value)

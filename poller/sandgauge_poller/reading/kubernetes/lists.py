@@ -1,0 +1,113 @@
+"""Lists of pods of an API server: page by page, each reduced in a thread to what is wanted of it."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from typing import Any, Generic, TypeVar
+
+from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.kubernetes.client import ApiServer
+from sandgauge_poller.reading.provider import ReadWindow
+from sandgauge_schemas.names import ErrorType
+
+Reduced = TypeVar("Reduced")
+
+_LISTS_AT_ONCE = 4
+"""As many answers are in memory at once, each within its bound."""
+
+_MOST_PAGES = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[Reduced]):
+    """What is wanted of one page, by the pod's name, and the token of the page that follows, empty after the last."""
+
+    pods: dict[str, Reduced]
+    following: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Listing(Generic[Reduced]):
+    """What came of a list; `status` is that of its last answer, None where there was none."""
+
+    window: ReadWindow
+    error_type: ErrorType | None = None
+    status: int | None = None
+    pods: dict[str, Reduced] = field(default_factory=dict)
+
+
+class PodLists:
+    """Lists of one API server. Construct it in a running loop, and close it in the same."""
+
+    def __init__(self, server: ApiServer, clock: Clock) -> None:
+        self._server = server
+        self._clock = clock
+        self._slots = asyncio.Semaphore(_LISTS_AT_ONCE)
+        # One thread: more of them would hold more lists in memory at once, and compute no faster.
+        self._parser = ThreadPoolExecutor(1, thread_name_prefix="pod-lists")
+
+    async def fetch(
+        self, path: str, parse: Callable[[bytes], Page[Reduced] | None], *, page_size: int | None = None
+    ) -> Listing[Reduced]:
+        """Ask for a list, in pages of a size or whole; it is begun anew, once, where it expires in between."""
+        asked = self._clock.monotonic()
+        async with self._slots:
+            listing = await self._follow(path, parse, page_size, asked)
+            if listing.status == HTTPStatus.GONE:
+                # The token that comes with it goes on with another state of the cluster than it began with.
+                listing = await self._follow(path, parse, page_size, asked)
+        return listing
+
+    async def close(self) -> None:
+        """Close the connections; a list that is being read is read to its end, which nobody waits for."""
+        self._parser.shutdown(wait=False, cancel_futures=True)
+        await self._server.close()
+
+    async def _follow(
+        self, path: str, parse: Callable[[bytes], Page[Reduced] | None], page_size: int | None, asked: float
+    ) -> Listing[Reduced]:
+        pods: dict[str, Reduced] = {}
+        query = {} if page_size is None else {"limit": str(page_size)}
+        answer = await self._server.get(path, query, asked=asked)
+        start = answer.window
+        for _ in range(_MOST_PAGES):
+            window = replace(start, end_ns=answer.window.end_ns)
+            if answer.error_type is not None:
+                return Listing(window=window, error_type=answer.error_type, status=answer.status)
+            page = await asyncio.get_running_loop().run_in_executor(self._parser, parse, answer.body)
+            if page is None:
+                return Listing(window=window, error_type=ErrorType.UNRECOGNIZED_FORMAT, status=answer.status)
+            pods.update(page.pods)
+            if not page.following:
+                return Listing(window=window, status=answer.status, pods=pods)
+            answer = await self._server.get(path, {**query, "continue": page.following}, asked=asked)
+        return Listing(window=start, error_type=ErrorType.BODY_TOO_LARGE, status=answer.status)
+
+
+def read_page(
+    body: bytes, kind: str, mark: str, reduce: Callable[[dict[str, Any]], tuple[str, Reduced] | None]
+) -> Page[Reduced] | None:
+    """Return a page of a list of that kind, or None where the body is none. Meant for a thread.
+
+    `mark` is a key of pods. Each object with it is reduced as soon as the parser has read it: so a list takes little
+    more memory than its text, and the parser, which else would hold the interpreter until its end, lets other threads
+    run in between.
+    """
+
+    def shrink(found: dict[str, Any]) -> object:
+        return reduce(found) if mark in found else found
+
+    try:
+        top = json.loads(body, object_hook=shrink)
+    except (ValueError, RecursionError):
+        return None
+    items = (top.get("items") or []) if isinstance(top, dict) and top.get("kind") == kind else None
+    if not isinstance(items, list):
+        return None
+    metadata = top.get("metadata")
+    following = metadata.get("continue") if isinstance(metadata, dict) else None
+    pods: dict[str, Reduced] = dict(item for item in items if isinstance(item, tuple))
+    return Page(pods, following if isinstance(following, str) else "")

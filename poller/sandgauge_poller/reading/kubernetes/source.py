@@ -1,0 +1,162 @@
+"""Usage of the pods of one cluster: one list for a namespace serves every sandbox in it."""
+
+import asyncio
+import logging
+import re
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock
+from sandgauge_poller.reading.kubernetes.client import ApiServer
+from sandgauge_poller.reading.kubernetes.credentials import Credentials
+from sandgauge_poller.reading.kubernetes.lists import Listing, PodLists
+from sandgauge_poller.reading.kubernetes.pod_metrics import PodUsage, parse_pod_metrics
+from sandgauge_poller.reading.kubernetes.pods import PAGE_SIZE, PodLife, parse_pods
+from sandgauge_poller.reading.kubernetes.rights import PodList, explain
+from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageObservation, UsageTarget
+from sandgauge_schemas.names import ErrorType, ResourceSource
+from sandgauge_schemas.placement import Identity
+
+logger = logging.getLogger(__name__)
+
+_KIND = "kubernetes"
+_DESIGNATOR = re.compile(
+    r"namespaces/(?P<namespace>[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)/pods/(?P<pod>[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KubernetesSettings:
+    """How one cluster is read; times in seconds.
+
+    `scopes`: of whose designators it takes care, None for every one; `pods`: whether the core pods are listed as well,
+    for restarts and kills.
+    """
+
+    interval_s: float
+    timeout_s: float
+    scopes: frozenset[str] | None = None
+    pods: bool = False
+
+
+class KubernetesUsage:
+    """The `UsageSource` of one cluster. Construct it in a running loop, and close it in the same."""
+
+    source = ResourceSource.KUBERNETES_METRICS
+
+    def __init__(self, credentials: Credentials, settings: KubernetesSettings, clock: Clock = SYSTEM_CLOCK) -> None:
+        self._settings = settings
+        self._lists = PodLists(ApiServer(credentials, timeout_s=settings.timeout_s, clock=clock), clock)
+        self._lives: dict[str, PodLife] = {}
+
+    @property
+    def interval_s(self) -> float:
+        """Return how far apart its sweeps begin, in seconds."""
+        return self._settings.interval_s
+
+    def serves(self, designator: Identity) -> bool:
+        """Tell whether it is a pod of a control plane that uses this cluster."""
+        scopes = self._settings.scopes
+        return (
+            designator.kind == _KIND
+            and (scopes is None or designator.scope in scopes)
+            and _DESIGNATOR.fullmatch(designator.id) is not None
+        )
+
+    async def sweep(self, targets: Sequence[UsageTarget]) -> AsyncIterator[tuple[UsageTarget, UsageAnswer]]:
+        """Yield one answer for each target, namespace by namespace as their lists come."""
+        namespaces: dict[str, list[tuple[str, UsageTarget]]] = defaultdict(list)
+        for target in targets:
+            if found := _DESIGNATOR.fullmatch(target.designator.id):
+                namespaces[found["namespace"]].append((found["pod"], target))
+        reads = [asyncio.create_task(self._read(namespace, named)) for namespace, named in namespaces.items()]
+        try:
+            for read in asyncio.as_completed(reads):
+                for answered in await read:
+                    yield answered
+        finally:
+            for task in reads:
+                task.cancel()
+            await asyncio.gather(*reads, return_exceptions=True)
+
+    def kills(self, target: UsageTarget) -> Kills | None:
+        """Return whether the main container was killed; only core pods tell, and nobody counts kills of children."""
+        life = self._lives.get(target.designator.id)
+        if life is None or life.pod_started_ns is None:
+            return None
+        return Kills(since_ns=life.pod_started_ns, main_killed=life.main_killed)
+
+    def forget(self, target: UsageTarget) -> None:
+        """Let go of the life of its pod."""
+        self._lives.pop(target.designator.id, None)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._lists.close()
+
+    async def _read(
+        self, namespace: str, named: Sequence[tuple[str, UsageTarget]]
+    ) -> list[tuple[UsageTarget, UsageAnswer]]:
+        wanted = frozenset(pod for pod, _ in named)
+        usage, lives = await asyncio.gather(self._list_usage(namespace, wanted), self._list_lives(namespace, wanted))
+        answers = []
+        for pod, target in named:
+            life = lives.get(pod) or self._last_life(target)
+            if life is not None:
+                self._lives[target.designator.id] = life
+            answers.append((target, self._answer(usage, usage.pods.get(pod), life)))
+        return answers
+
+    def _last_life(self, target: UsageTarget) -> PodLife | None:
+        """Return what was told before of its pod, except which containers run: that may have changed."""
+        life = self._lives.get(target.designator.id)
+        return None if life is None else replace(life, running=frozenset())
+
+    async def _list_usage(self, namespace: str, wanted: frozenset[str]) -> Listing[PodUsage | ErrorType]:
+        listing = await self._lists.fetch(PodList.METRICS.path(namespace), partial(parse_pod_metrics, wanted=wanted))
+        _say(PodList.METRICS, namespace, listing)
+        return listing
+
+    async def _list_lives(self, namespace: str, wanted: frozenset[str]) -> Mapping[str, PodLife]:
+        if not self._settings.pods:
+            return {}
+        path = PodList.CORE.path(namespace)
+        listing = await self._lists.fetch(path, partial(parse_pods, wanted=wanted), page_size=PAGE_SIZE)
+        _say(PodList.CORE, namespace, listing)
+        return listing.pods
+
+    def _answer(
+        self,
+        listing: Listing[PodUsage | ErrorType],
+        usage: PodUsage | ErrorType | None,
+        life: PodLife | None,
+    ) -> UsageAnswer:
+        outcome = listing.error_type or _usable(usage, life)
+        if isinstance(outcome, ErrorType):
+            return UsageAnswer(window=listing.window, source=self.source, error_type=outcome)
+        observation = UsageObservation(
+            timestamp_ns=outcome.timestamp_ns,
+            cpu_used_cores=outcome.cpu_used_cores,
+            window_s=outcome.window_s,
+            memory_working_set_mib=outcome.memory_working_set_mib,
+            started_ns=None if life is None else life.started_ns,
+        )
+        return UsageAnswer(window=listing.window, source=self.source, observation=observation)
+
+
+def _usable(usage: PodUsage | ErrorType | None, life: PodLife | None) -> PodUsage | ErrorType:
+    """Return numbers of the whole pod in its present life, else why there are none: a pod is left out now and then."""
+    if usage is None:
+        return ErrorType.NO_READING
+    if isinstance(usage, ErrorType) or life is None:
+        return usage
+    is_of_another_life = life.started_ns is not None and usage.timestamp_ns < life.started_ns
+    return ErrorType.NO_READING if is_of_another_life or life.running - usage.containers else usage
+
+
+def _say(listed: PodList, namespace: str, listing: Listing[Any]) -> None:
+    if trouble := explain(listed, namespace, listing):
+        logger.warning("usage of kubernetes: %s; %s", *trouble)
