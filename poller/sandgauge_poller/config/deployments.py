@@ -7,6 +7,7 @@ from sandgauge_poller.config.deployment import Deployment
 from sandgauge_poller.config.environment import is_switched_off
 from sandgauge_poller.config.errors import Fault, KeyPath
 from sandgauge_poller.config.model import Config
+from sandgauge_poller.config.section import mappings
 from sandgauge_poller.config.urls import scope_identity
 
 _SWITCHED_OFF = Deployment(name="switched-off", endpoint="http://switched-off.invalid")
@@ -18,7 +19,7 @@ def switch_off(data: Mapping[str, Any], environ: Mapping[str, str]) -> tuple[dic
     entries = data.get("deployments")
     if not isinstance(entries, list):
         return dict(data), []
-    off = [index for index, entry in _mappings(entries) if is_switched_off(entry.get("endpoint"), environ)]
+    off = [index for index, entry in mappings(entries) if is_switched_off(entry.get("endpoint"), environ)]
     notes = [
         Fault(
             ("deployments", index, "endpoint"),
@@ -44,7 +45,7 @@ def collisions(entries: object) -> Iterator[Fault]:
     """
     names: set[str] = set()
     owners: dict[str, int] = {}
-    for index, entry in _mappings(entries):
+    for index, entry in mappings(entries):
         name = entry.get("name")
         if isinstance(name, str) and name in names:
             yield Fault(("deployments", index, "name"), "is the name of an earlier deployment", "choose another name")
@@ -63,8 +64,3 @@ def _control_planes(entry: Mapping[str, Any]) -> Iterator[tuple[KeyPath, str]]:
         yield ("endpoint",), endpoint
     if isinstance(scopes := entry.get("scopes"), list):
         yield from ((("scopes", index), scope) for index, scope in enumerate(scopes) if isinstance(scope, str))
-
-
-def _mappings(entries: object) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    if isinstance(entries, list):
-        yield from ((index, entry) for index, entry in enumerate(entries) if isinstance(entry, dict))

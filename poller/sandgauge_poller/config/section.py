@@ -1,6 +1,7 @@
 """What every part of the configuration is made of."""
 
-from typing import Annotated
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -17,3 +18,9 @@ class Section(BaseModel):
     @classmethod
     def _defaults_when_empty(cls, value: object) -> object:
         return {} if value is None else value
+
+
+def mappings(entries: object) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Yield what in a list of the file has keys, with its place there; nothing where it is no list."""
+    if isinstance(entries, list):
+        yield from ((index, entry) for index, entry in enumerate(entries) if isinstance(entry, dict))
