@@ -313,23 +313,22 @@ async def test_no_proxy_of_the_environment_is_used(server: StubServer, monkeypat
 
 
 @pytest.mark.parametrize(
-    ("kind", "scope", "id_", "scopes", "serves"),
+    ("kind", "id_", "serves"),
     [
-        ("kubernetes", SCOPE, "namespaces/osb/pods/p", None, True),
-        ("kubernetes", SCOPE, "namespaces/osb/pods/p.with.dots", {SCOPE}, True),
-        ("kubernetes", SCOPE, "namespaces/osb/pods/p", {"http://other.invalid"}, False),
-        ("docker-container", SCOPE, "namespaces/osb/pods/p", None, False),
-        ("kubernetes", SCOPE, "osb/p", None, False),
-        ("kubernetes", SCOPE, "namespaces/../pods/p", None, False),
-        ("kubernetes", SCOPE, "namespaces/osb/pods/p?x", None, False),
-        ("kubernetes", SCOPE, "namespaces/osb/pods/p\n", None, False),
-        ("kubernetes", SCOPE, "namespaces/Osb/pods/p", None, False),
-        ("kubernetes", SCOPE, f"namespaces/{'n' * 64}/pods/p", None, False),
+        ("kubernetes", "namespaces/osb/pods/p", True),
+        ("kubernetes", "namespaces/osb/pods/p.with.dots", True),
+        ("docker-container", "namespaces/osb/pods/p", False),
+        ("kubernetes", "osb/p", False),
+        ("kubernetes", "namespaces/../pods/p", False),
+        ("kubernetes", "namespaces/osb/pods/p?x", False),
+        ("kubernetes", "namespaces/osb/pods/p\n", False),
+        ("kubernetes", "namespaces/Osb/pods/p", False),
+        ("kubernetes", f"namespaces/{'n' * 64}/pods/p", False),
     ],
 )
-async def test_whose_pods_are_served(kind, scope, id_, scopes, serves) -> None:
-    async with opened("http://127.0.0.1:1", scopes=None if scopes is None else frozenset(scopes)) as source:
-        assert source.serves(Identity(kind, scope, id_)) is serves
+async def test_pods_are_served(kind, id_, serves) -> None:
+    async with opened("http://127.0.0.1:1") as source:
+        assert source.serves(Identity(kind, SCOPE, id_)) is serves
 
 
 async def test_it_says_nothing_while_all_is_well(server: StubServer, caplog) -> None:

@@ -18,8 +18,11 @@ _READ_AGAIN_S = 60.0
 _MAX_FILE_BYTES = 1024**2
 
 
-class CredentialsError(Exception):
-    """Why there are no usable credentials: the place, which is a file and a key of it, and the cure; never a value."""
+class CredentialsError(OSError):
+    """Why there are no usable credentials: the place, which is a file and a key of it, and the cure; never a value.
+
+    Without them a poller does not start, as without a file that it needs.
+    """
 
     def __init__(self, place: str, reason: str, cure: str) -> None:
         super().__init__(f"{place}: {reason}; {cure}")

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import re
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,6 +11,7 @@ from typing import Any
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock
 from sandgauge_poller.reading.kubernetes.client import ApiServer
 from sandgauge_poller.reading.kubernetes.credentials import Credentials
+from sandgauge_poller.reading.kubernetes.designators import pod_of
 from sandgauge_poller.reading.kubernetes.lists import Listing, PodLists
 from sandgauge_poller.reading.kubernetes.pod_metrics import PodUsage, parse_pod_metrics
 from sandgauge_poller.reading.kubernetes.pods import PAGE_SIZE, PodLife, parse_pods
@@ -22,23 +22,13 @@ from sandgauge_schemas.placement import Identity
 
 logger = logging.getLogger(__name__)
 
-_KIND = "kubernetes"
-_DESIGNATOR = re.compile(
-    r"namespaces/(?P<namespace>[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)/pods/(?P<pod>[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)"
-)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesSettings:
-    """How one cluster is read; times in seconds.
-
-    `scopes`: of whose designators it takes care, None for every one; `pods`: whether the core pods are listed as well,
-    for restarts and kills.
-    """
+    """How one cluster is read; times in seconds. `pods`: whether core pods are listed too, for restarts and kills."""
 
     interval_s: float
     timeout_s: float
-    scopes: frozenset[str] | None = None
     pods: bool = False
 
 
@@ -58,20 +48,15 @@ class KubernetesUsage:
         return self._settings.interval_s
 
     def serves(self, designator: Identity) -> bool:
-        """Tell whether it is a pod of a control plane that uses this cluster."""
-        scopes = self._settings.scopes
-        return (
-            designator.kind == _KIND
-            and (scopes is None or designator.scope in scopes)
-            and _DESIGNATOR.fullmatch(designator.id) is not None
-        )
+        """Tell whether it is a pod."""
+        return pod_of(designator) is not None
 
     async def sweep(self, targets: Sequence[UsageTarget]) -> AsyncIterator[tuple[UsageTarget, UsageAnswer]]:
         """Yield one answer for each target, namespace by namespace as their lists come."""
         namespaces: dict[str, list[tuple[str, UsageTarget]]] = defaultdict(list)
         for target in targets:
-            if found := _DESIGNATOR.fullmatch(target.designator.id):
-                namespaces[found["namespace"]].append((found["pod"], target))
+            if pod := pod_of(target.designator):
+                namespaces[pod.namespace].append((pod.name, target))
         reads = [asyncio.create_task(self._read(namespace, named)) for namespace, named in namespaces.items()]
         try:
             for read in asyncio.as_completed(reads):
