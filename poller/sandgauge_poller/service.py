@@ -17,7 +17,7 @@ from sandgauge_poller.export.answer import Verdict
 from sandgauge_poller.export.collector_client import connect, send
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
 from sandgauge_poller.export.messages import TELEMETRY_SCOPE
-from sandgauge_poller.export.recorder import Recorder
+from sandgauge_poller.export.recorder import LastKills, Recorder
 from sandgauge_poller.export.series import PointSettings
 from sandgauge_poller.ingest.server import IngestServer, IngestSettings
 from sandgauge_poller.logs import say_repeats
@@ -27,6 +27,8 @@ from sandgauge_poller.reading.loop import ReadingLoop
 from sandgauge_poller.reading.opensandbox.provider import OpenSandboxProvider
 from sandgauge_poller.reading.provider import Provider
 from sandgauge_poller.reading.schedule import Pacer
+from sandgauge_poller.reading.usage.build import open_sources
+from sandgauge_poller.reading.usage.loop import UsageLoop
 from sandgauge_poller.self_metrics import SelfMetrics, make_meter_provider
 from sandgauge_poller.status.metrics_page import MetricsPage
 from sandgauge_poller.status.observation import Observation
@@ -84,12 +86,17 @@ class Poller:
             active = ActiveSet(self._routing(), self._config.tracking.max_sandboxes)
             # The loop needs the tracker to let go of sandboxes, and the tracker the loop to hear of changes.
             tracker = Tracker(database, active, lambda change: reading.on_change(change))  # noqa: PLW0108  # not made yet
-            context = self._reading_context(providers, tracker, self._recorder(database, metrics, delivery), metrics)
+            recorder = self._recorder(database, metrics, delivery, lambda sandbox: usage.kills(sandbox))  # noqa: PLW0108  # the same
+            context = self._reading_context(providers, tracker, recorder, metrics)
             metrics.observe(Observation(active, context, database, self._clock.now_ns))
             reading = ReadingLoop(context, active)
             stack.push_async_callback(reading.stop)
+            sources = await stack.enter_async_context(open_sources(self._config.usage, self._clock))
+            usage = UsageLoop(sources, active, reading, sink=recorder, metrics=metrics, clock=self._clock)
             restored = await tracker.restore()
-            parts = (reading.run(), self._maintain(tracker, context), self._say_repeats(), _fail_with(database.damage))
+            parts = [reading.run(), self._maintain(tracker, context), self._say_repeats(), _fail_with(database.damage)]
+            if self._config.usage:
+                parts.append(usage.run())
             background = [asyncio.create_task(part) for part in parts]
             stack.push_async_callback(_cancel, background)
             self._readiness.providers = providers
@@ -123,7 +130,9 @@ class Poller:
         post = connect(export).post
         return Delivery(database, post, settings, lambda n: metrics.points_left_out(LeftOutReason.AGE, n))
 
-    def _recorder(self, database: Database, metrics: SelfMetrics, delivery: Delivery) -> Recorder:
+    def _recorder(
+        self, database: Database, metrics: SelfMetrics, delivery: Delivery, last_kills: LastKills
+    ) -> Recorder:
         export = self._config.export
         settings = PointSettings(
             metrics=export.metrics,
@@ -138,6 +147,7 @@ class Poller:
             clock=self._clock,
             metrics=metrics,
             wake=delivery.notify,
+            last_kills=last_kills,
         )
 
     @asynccontextmanager
@@ -183,6 +193,7 @@ class Poller:
             metrics=metrics,
             finish=lambda sandbox: tracker.finish(sandbox, self._clock.now_ns()),
             first_reads={d.name: Pacer(d.max_requests_per_second) for d in self._config.deployments},
+            without_execd=frozenset(d.name for d in self._config.deployments if not d.execd),
         )
 
     async def _say_repeats(self) -> None:

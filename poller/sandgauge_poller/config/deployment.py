@@ -54,8 +54,6 @@ class Deployment(Section):
         provider = info.data.get("provider")
         if provider == _DOCKER and execd:
             raise InvalidValueError("cannot be true with provider: docker", "leave it out: no daemon is in there")
-        if provider == _OPENSANDBOX and not execd:
-            raise InvalidValueError("cannot be false in this version", "write `execd: true`, or leave it out")
         return execd
 
     @property

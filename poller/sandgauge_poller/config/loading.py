@@ -12,6 +12,7 @@ from sandgauge_poller.config.environment import expand_all
 from sandgauge_poller.config.errors import ConfigError, ConfigErrors, ConfigWarning, Fault, KeyPath
 from sandgauge_poller.config.explain import explain, show
 from sandgauge_poller.config.model import Config
+from sandgauge_poller.config.usage import misplaced
 
 
 def load_config(path: Path, environ: Mapping[str, str]) -> Config:
@@ -25,7 +26,9 @@ def load_config(path: Path, environ: Mapping[str, str]) -> Config:
     switched, notes = switch_off(document.data, environ)
     data, unresolved = expand_all(switched, environ)
     config, invalid = _validate(data)
-    faults = _first_at_each_place([*document.faults, *unresolved, *invalid, *collisions(data.get("deployments"))])
+    written, _ = expand_all(document.data, environ)  # a usage source may name what is switched off
+    between = (*collisions(data.get("deployments")), *misplaced(written.get("usage"), written.get("deployments")))
+    faults = _first_at_each_place([*document.faults, *unresolved, *invalid, *between])
     if config is None or faults:
         raise ConfigErrors(ConfigError(*_place(fault, path, document), fault.reason, fault.cure) for fault in faults)
     warnings = tuple(

@@ -16,6 +16,7 @@ from sandgauge_poller.config.section import EMPTY_WHEN_NONE, PositiveInt, Sectio
 from sandgauge_poller.config.tls import ClientTls, ServerTls
 from sandgauge_poller.config.units import format_duration
 from sandgauge_poller.config.urls import ListenAddress
+from sandgauge_poller.config.usage import Usage
 from sandgauge_poller.config.values import (
     CollectorUrl,
     Duration,
@@ -25,7 +26,6 @@ from sandgauge_poller.config.values import (
     PositiveDuration,
     Secret,
     Size,
-    UsageSources,
 )
 
 
@@ -171,7 +171,7 @@ class Config(Section):
     deployments: Annotated[tuple[Deployment, ...], EMPTY_WHEN_NONE] = ()
     sampling: Sampling = Sampling()
     allocation: Allocation = Allocation()
-    usage: Annotated[UsageSources, EMPTY_WHEN_NONE] = ()
+    usage: Annotated[tuple[Usage, ...], EMPTY_WHEN_NONE] = ()
     tracking: Tracking = Tracking()
     export: Export = Export()
     state: State = State()

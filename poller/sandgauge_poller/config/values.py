@@ -114,12 +114,6 @@ def _authority(text: str) -> Path | None:
     return path
 
 
-def _not_built(entries: tuple[Any, ...]) -> tuple[Any, ...]:
-    if entries:
-        raise InvalidValueError("is not available in this version", "write `usage: []`, or leave it out")
-    return entries
-
-
 Name = Annotated[str, AfterValidator(_name)]
 Duration = Annotated[float, _from_text(parse_duration), Field(ge=0, allow_inf_nan=False), _as_text(format_duration)]
 """Seconds."""
@@ -136,4 +130,3 @@ Folder = Annotated[Path, _from_text(_path)]
 OptionalFile = Annotated[Path | None, _from_text(_file)]
 OptionalAuthority = Annotated[Path | None, _from_text(_authority)]
 ServerProxy = Annotated[ProxyUse, BeforeValidator(_proxy_use)]
-UsageSources = Annotated[tuple[Any, ...], AfterValidator(_not_built)]

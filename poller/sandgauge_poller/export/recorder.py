@@ -20,15 +20,22 @@ from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.progress import dump_progress, load_progress
 from sandgauge_poller.tracking.store_file import StateError
-from sandgauge_schemas.names import DesignatorKind, LeftOutReason, Signal
+from sandgauge_schemas.names import DesignatorKind, LeftOutReason, ResourceSource, Signal
 from sandgauge_schemas.placement import Identity
 from sandgauge_schemas.records import Allocation
 
 logger = logging.getLogger(__name__)
 
 
+LastKills = Callable[[Tracked], tuple[ResourceSource, Kills] | None]
+"""Gives what a usage source knows by now of a sandbox's kills, and which source."""
+
+
 class Recorder:
-    """The reading loop's sink; `wake` tells the delivery that rows wait."""
+    """The reading loop's sink; `wake` tells the delivery that rows wait.
+
+    `last_kills`: what a usage source knows by now of a sandbox's kills, and which.
+    """
 
     def __init__(  # noqa: PLR0913  # its collaborators and its clock are passed in
         self,
@@ -39,6 +46,7 @@ class Recorder:
         clock: Clock,
         metrics: SelfMetrics,
         wake: Callable[[], None],
+        last_kills: LastKills = lambda _: None,
     ) -> None:
         self._database = database
         self._settings = settings
@@ -46,6 +54,7 @@ class Recorder:
         self._clock = clock
         self._metrics = metrics
         self._wake = wake
+        self._last_kills = last_kills
         self._host_totals = HostTotals()
         self._lost: Counter[Signal] = Counter()
         """Spans and points that the disk could not take, and that are not yet in the account."""
@@ -93,6 +102,9 @@ class Recorder:
 
     async def summary(self, sandbox: Tracked) -> None:
         """Record how the sandbox lived and ended, with what was requested looked up in the store."""
+        known = self._last_kills(sandbox)
+        if known is not None:  # the last one may well be why it ended, after the last reading
+            take_kills(sandbox.progress, *known)
         # A copy: the writer thread must not see what becomes of the sandbox meanwhile.
         ended = replace(sandbox, progress=load_progress(dump_progress(sandbox.progress)))
         ended.progress.summarised = True

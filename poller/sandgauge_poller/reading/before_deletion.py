@@ -28,9 +28,10 @@ class BeforeDeletion:
         self._endings = endings
 
     def is_readable(self, sandbox: Tracked) -> bool:
-        """Whether the sandbox is read, runs, and has not been stopped."""
+        """Whether the sandbox's daemon is read, and it runs and has not been stopped."""
+        context = self._context
         stopped = sandbox.lifecycle.stop is not None and not sandbox.progress.stop_overruled
-        return not stopped and self._context.state(sandbox) is SandboxState.ACTIVE
+        return not stopped and context.state(sandbox) is SandboxState.ACTIVE and context.reads_execd(sandbox)
 
     def hold(self, sandbox: Tracked) -> asyncio.Future[FinalReading]:
         """Let the next reading be the last one, and return what is done with it; those who ask meanwhile share it."""

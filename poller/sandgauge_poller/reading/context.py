@@ -102,6 +102,8 @@ class ReadingContext:
     schedule: Schedule = field(default_factory=Schedule)
     finish: Callable[[Tracked], Awaitable[None]]
     first_reads: Mapping[str, Pacer]
+    without_execd: frozenset[str] = frozenset()
+    """Deployments whose sandboxes' daemons are not read."""
     newcomers: dict[str, Newcomers] = field(default_factory=lambda: defaultdict(Newcomers))
     """Who waits for a first reading, by deployment."""
     loads: dict[str, Load] = field(default_factory=dict)
@@ -129,6 +131,10 @@ class ReadingContext:
             and self.settings.collection_interval > 0
             and start.record.sample_interval_s != 0
         )
+
+    def reads_execd(self, sandbox: Tracked) -> bool:
+        """Whether the daemon inside the sandbox is read."""
+        return sandbox.deployment not in self.without_execd
 
     def state(self, sandbox: Tracked) -> SandboxState:
         """Return how the poller treats the sandbox at present."""
@@ -179,7 +185,7 @@ class ReadingContext:
     def stretch(self, deployment: str) -> float:
         """Return by how much the deployment's intervals are stretched, 1 where its slots carry its sandboxes."""
         slots, load = self.providers[deployment].read_slots(), self.loads.get(deployment)
-        if not slots or load is None:
+        if not slots or load is None or deployment in self.without_execd:
             return 1.0
         return max(1.0, load.reads_per_second * SECONDS_A_READ / slots)
 

@@ -12,7 +12,7 @@ from sandgauge_poller.reading.sampling import Sampling
 from sandgauge_poller.reading.schedule import Due, Task, next_on_phase, phase
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
 from sandgauge_poller.tracking.store_file import StateError
-from sandgauge_schemas.names import ConflictKind, EndReason
+from sandgauge_schemas.names import ConflictKind, EndReason, ErrorType, SandboxState
 
 logger = logging.getLogger(__name__)
 
@@ -83,6 +83,16 @@ class ReadingLoop:
         done, _ = await asyncio.wait(asked)  # which cancels nothing when the asker has waited long enough
         outcomes = {reading.result() for reading in done}
         return FinalReading.RECORDED if FinalReading.RECORDED in outcomes else FinalReading.NOT_READ
+
+    def is_live(self, sandbox: Tracked) -> bool:
+        """Tell whether its usage is worth asking for: it is read, and as far as is known it lives."""
+        return self._context.state(sandbox) in (SandboxState.ACTIVE, SandboxState.PAUSED)
+
+    def usage_answered(self, sandbox: Tracked, error_type: ErrorType | None) -> None:
+        """Ask for a sandbox's state where no reading of its daemon does: it may have ended, or have been resumed."""
+        if not self._context.reads_execd(sandbox) and (error_type is not None or sandbox.progress.paused):
+            self._endings.ask_status(sandbox)
+            self._wake.set()
 
     def on_change(self, change: Change) -> None:
         """Take up a change of the active set; returns at once."""

@@ -66,7 +66,7 @@ class Sampling:
         jitter = random.random() * settings.collection_jitter  # noqa: S311  # spreads load, guards no secret
         first = now + settings.initial_delay + jitter
         context.schedule.put(sandbox.key, Task.ALLOCATION, now)
-        if context.pace(sandbox).final is None:
+        if context.pace(sandbox).final is None and context.reads_execd(sandbox):
             context.schedule.put(sandbox.key, Task.SAMPLE, first)
         context.schedule.put(sandbox.key, Task.STATUS, first + _FIRST_STATUS_S)
         if context.newcomers[deployment]:

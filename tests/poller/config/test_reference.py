@@ -4,9 +4,10 @@ import re
 from pathlib import Path
 from typing import get_args
 
+import pytest
 import yaml
 
-from sandgauge_poller.config import Config, Deployment, load_config
+from sandgauge_poller.config import Config, Deployment, Usage, load_config
 from sandgauge_poller.config.explain import known_keys
 
 PAGE = (Path(__file__).parents[3] / "docs" / "configuration.md").read_text(encoding="utf-8")
@@ -43,18 +44,22 @@ def test_every_key_stands_in_the_reference() -> None:
 
 
 def test_defaults_of_the_reference_are_those_of_the_model() -> None:
-    rows = nested({key: default for key, default in ROWS.items() if not key.startswith("deployments")})
+    rows = nested({key: default for key, default in ROWS.items() if "[]" not in key})
     assert Config.model_validate(rows) == Config()
-    assert set(rows) | {"deployments"} == set(Config.model_fields)
+    assert set(rows) | {"deployments", "usage"} == set(Config.model_fields)
 
 
-def test_defaults_of_a_deployment_in_the_reference_are_those_of_the_model() -> None:
-    own = {
-        key.removeprefix("deployments[]."): default for key, default in ROWS.items() if key.startswith("deployments")
-    }
-    assert [key for key, default in own.items() if not default] == ["name", "endpoint"]
-    needed = {"name": "a", "endpoint": "http://a"}
-    assert Deployment.model_validate({**nested(own), **needed}) == Deployment(**needed)
+@pytest.mark.parametrize(
+    ("name", "entry", "needed"),
+    [
+        ("deployments", Deployment, {"name": "a", "endpoint": "http://a"}),
+        ("usage", Usage, {"kind": "docker"}),
+    ],
+)
+def test_defaults_of_an_entry_in_the_reference_are_those_of_the_model(name, entry, needed) -> None:
+    own = {key.removeprefix(f"{name}[]."): default for key, default in ROWS.items() if key.startswith(f"{name}[]")}
+    assert [key for key, default in own.items() if not default] == list(needed)
+    assert entry.model_validate({**nested(own), **needed}) == entry(**needed)
 
 
 def test_examples_of_the_reference_load(tmp_path: Path) -> None:

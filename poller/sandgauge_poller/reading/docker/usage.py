@@ -1,7 +1,7 @@
 """Usage of containers from a Docker daemon: its list for identity, one-shot stats for numbers, events for kills."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -54,7 +54,7 @@ class DockerUsage:
         """Tell whether it names a container."""
         return designator.kind == DesignatorKind.DOCKER_CONTAINER
 
-    async def sweep(self, targets: Sequence[UsageTarget]) -> AsyncIterator[tuple[UsageTarget, UsageAnswer]]:
+    async def sweep(self, targets: Sequence[UsageTarget]) -> AsyncGenerator[tuple[UsageTarget, UsageAnswer], None]:
         """Yield one answer for each target, each as it comes."""
         if self._watching is None:
             self._watching = asyncio.create_task(self._watch.run())

@@ -3,7 +3,7 @@
 A question never raises for what the other side does: every outcome is a value with an error type.
 """
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -78,10 +78,10 @@ class UsageSource(Protocol):
     def serves(self, designator: Identity) -> bool:
         """Tell whether a sandbox with that designator is one that the source could see, without asking it."""
 
-    def sweep(self, targets: Sequence[UsageTarget]) -> AsyncIterator[tuple[UsageTarget, UsageAnswer]]:
+    def sweep(self, targets: Sequence[UsageTarget]) -> AsyncGenerator[tuple[UsageTarget, UsageAnswer], None]:
         """Yield one answer for each target, each as it comes: one that hangs delays no other.
 
-        Every request is bounded in time, so that the whole is; closing the iterator early ends what is under way.
+        Every request is bounded in time, so that the whole is; closing the generator early ends what is under way.
         """
 
     def kills(self, target: UsageTarget) -> Kills | None:
