@@ -5,9 +5,11 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import requests
 
 from sandgauge_demo.deployment.control import PREFIX
 from sandgauge_schemas import names
@@ -67,6 +69,21 @@ def held_port(stack: ComposeStack, port: str) -> Iterator[None]:
             holder.kill()
 
 
+def bring_up(stack: ComposeStack, *arguments: str, **settings: str) -> None:
+    """Start what the arguments of Compose say, and wait until poller and Collector take requests."""
+    started = replace(stack, settings=settings)
+    started.compose(*arguments)
+
+    def answers() -> bool:
+        try:
+            ready = started.get("status", "/readyz").status_code == 200
+            return ready and started.request("POST", "otlp_http", "/v1/traces", json={}).status_code == 200
+        except requests.ConnectionError:
+            return False
+
+    wait_until(answers, timeout_s=90, what="poller and Collector", interval_s=0.2)
+
+
 def tell_of(stack: ComposeStack, sandbox_id: str) -> None:
     """Send the start of a sandbox as Gym does."""
     request = traces(from_resource(GYM, start_span(sandbox_id)))
@@ -123,7 +140,7 @@ def test_a_volume_that_cannot_be_written_is_named_with_its_cure(stack, tmp_path)
         wait_for_one_line(stack, "Error: ", "mkdir /var/lib/otelcol/queues: permission denied", service="collector")
         assert is_running(stack, "jaeger", "prometheus", "grafana")
     finally:
-        stack.compose("up", "--detach", "--wait")
+        bring_up(stack, "up", "--detach")
 
 
 def test_a_port_that_is_taken_is_named_and_another_takes_its_place(stack):
@@ -135,9 +152,8 @@ def test_a_port_that_is_taken_is_named_and_another_takes_its_place(stack):
         (line,) = [line for line in failed.stderr.splitlines() if "address already in use" in line]
         assert f"127.0.0.1:{port}" in line
         assert is_running(stack, "poller", "jaeger", "prometheus", "grafana")
-        stack.compose("up", "--detach", "--wait", settings={"SANDGAUGE_OTLP_HTTP_PORT": "14318"})
-        assert stack.network.request("POST", "http://127.0.0.1:14318/v1/traces", json={}).status_code == 200
-    stack.compose("up", "--detach", "--wait")
+        bring_up(stack, "up", "--detach", SANDGAUGE_OTLP_HTTP_PORT="14318")
+    bring_up(stack, "up", "--detach")
 
 
 def test_published_with_a_token_ingest_asks_for_it_and_the_collector_shows_it(stack, tmp_path):
@@ -145,7 +161,7 @@ def test_published_with_a_token_ingest_asks_for_it_and_the_collector_shows_it(st
     line = "127.0.0.1:${SANDGAUGE_INGEST_PORT}:4319"  # as in the comment of the shipped file
     override.write_text(json.dumps({"services": {"poller": {"ports": [line]}}}))
     files = ("--file", "docker-compose.yml", "--file", str(override))
-    stack.compose(*files, "up", "--detach", "--wait", settings={"SANDGAUGE_POLLER_TOKEN": "invented-token"})
+    bring_up(stack, *files, "up", "--detach", SANDGAUGE_POLLER_TOKEN="invented-token")
     assert stack.request("POST", "ingest", "/v1/traces", json={}).status_code == 401
     shown = {"Authorization": "Bearer invented-token"}
     assert stack.request("POST", "ingest", "/v1/traces", json={}, headers=shown).status_code == 200
@@ -154,14 +170,11 @@ def test_published_with_a_token_ingest_asks_for_it_and_the_collector_shows_it(st
 
 
 def test_an_opensandbox_of_this_machine_is_read_and_a_wrong_key_or_none_at_all_is_said(stack, osb):
-    stack.compose(
-        "up", "--detach", "--wait", "poller", settings={"OPENSANDBOX_ENDPOINT": OSB, "OPENSANDBOX_API_KEY": "x"}
-    )
+    bring_up(stack, "up", "--detach", OPENSANDBOX_ENDPOINT=OSB, OPENSANDBOX_API_KEY="x")
     tell_of(stack, "wrong-key-1")
     wait_for_one_line(stack, "the control plane refused the poller; check its api_key")
 
-    right = {"OPENSANDBOX_ENDPOINT": OSB, "OPENSANDBOX_API_KEY": KEY}
-    stack.compose("up", "--detach", "--wait", "poller", settings=right)
+    bring_up(stack, "up", "--detach", OPENSANDBOX_ENDPOINT=OSB, OPENSANDBOX_API_KEY=KEY)
     create(stack, "host-1")
     reading = 'gym_sandbox_memory_used_mib{nemo_gym_sandbox_id="host-1"}'
     wait_until(lambda: bool(stack.query(reading)), timeout_s=60, what="a reading", interval_s=0.5)
