@@ -11,7 +11,7 @@ STAMP := $(VENV)/.installed
 DEMO_STAMP := $(DEMO_VENV)/.installed
 # Tests wait more than they compute, so more of them run side by side than a small machine has cores. Those of load
 # look at the clock: they come afterwards, fewer at once. On any machine alike, so that they are as steady everywhere.
-SIDE_BY_SIDE := --dist loadgroup --no-loadscope-reorder --numprocesses
+SIDE_BY_SIDE := --dist loadfile --no-loadscope-reorder --numprocesses
 DASHBOARDS := collector-config/backends/grafana/source/generate.py
 # The releases whose behaviour the tests know; they move by hand.
 OPENSANDBOX_SERVER := opensandbox-server==1.1.1

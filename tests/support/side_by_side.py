@@ -1,52 +1,51 @@
 """How the suite is shared out among processes: by file, so that what a file sets up is set up once.
 
-Tests of Docker are in two processes wherever they are written: those of the compose stack, and all others.
+The files of Docker are in two processes, whatever number there is: those of the compose stack, and all others.
 """
 
-from collections.abc import Generator
-from typing import Any
+import re
+from functools import cache
+from pathlib import Path
 
 import pytest
 from xdist.remote import Producer
-from xdist.scheduler import LoadGroupScheduling
+from xdist.scheduler import LoadFileScheduling
 
-_GROUPS = {"stack_docker": "compose-stack", "docker_daemon": "docker"}
-"""By the fixture, which starts a daemon and fills it with images; the first that a test has decides."""
+_GROUPS = {
+    "compose-stack": re.compile(r"\b(plain|demo|disturbed)_stack\b|\bstack_docker\b"),
+    "docker": re.compile(r"\bopensandbox_server\b|\bdocker_daemon\b"),
+}
+"""What a file names when it asks for a daemon, full of images; the first that it names decides."""
 
 
-class _ByFile(LoadGroupScheduling):
-    """Keeps a group in one process, and a file of which nothing is in a group."""
+class _ByFileOrGroup(LoadFileScheduling):
+    """Keeps a file in one process, and all files of a group."""
 
     def _split_scope(self, nodeid: str) -> str:
-        return super()._split_scope(nodeid).partition("::")[0]
+        file = super()._split_scope(nodeid)
+        return _group(self.config.rootpath / file) or file
 
 
-def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByFile:
-    return _ByFile(config, log)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _ByFileOrGroup:
+    return _ByFileOrGroup(config, log)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> Generator[None, Any, Any]:
-    """Put tests into groups and, where there are several processes, those first that take longest.
-
-    So all processes end at about the same time.
-    """
-    for item in items:
-        if (group := _group(item)) is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
-    result = yield
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Where there are several processes, begin with what takes longest: all then end at about the same time."""
     if hasattr(config, "workerinput"):
         items.sort(key=_turn)
-    return result
 
 
-def _group(item: pytest.Item) -> str | None:
-    fixtures = getattr(item, "fixturenames", ())
-    return next((group for fixture, group in _GROUPS.items() if fixture in fixtures), None)
+@cache
+def _group(file: Path) -> str | None:
+    """Return the group of a file; its process knows the fixtures of its tests, but the one that shares out does not."""
+    source = file.read_text()
+    return next((group for group, named in _GROUPS.items() if named.search(source)), None)
 
 
 def _turn(item: pytest.Item) -> int:
-    group = _group(item)
+    group = _group(item.path)
     if group is not None:
-        return list(_GROUPS.values()).index(group)
+        return list(_GROUPS).index(group)
     return len(_GROUPS) + (item.get_closest_marker("integration") is None)
