@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from sandgauge_poller.reading.clock import Clock
@@ -137,7 +138,7 @@ class BoundedSession:
                 yield aiter(response.content)
         except TimeoutError as error:
             raise StreamError(ErrorType.TIMEOUT) from error
-        except ValueError as error:  # a line beyond the size
+        except (ValueError, HttpProcessingError) as error:  # a line beyond the size, by versions of the library
             raise StreamError(ErrorType.BODY_TOO_LARGE) from error
         except (aiohttp.ClientError, OSError) as error:
             raise StreamError(ErrorType.CONNECTION) from error
