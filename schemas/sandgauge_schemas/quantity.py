@@ -24,9 +24,11 @@ _SHAPE = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))"
     r"(?:(?P<suffix>[numkMGTPE]|[KMGTPE]i)|[eE](?P<exponent>[+-]?[0-9]+))?"
 )
-_DECIMAL_SUFFIXES = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
-_BINARY_SUFFIXES = {
-    suffix: Decimal(1024**power) for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)
+_DECIMAL_POWERS = {"n": -9, "u": -6, "m": -3, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY_POWERS = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_FACTORS = {
+    **{suffix: Decimal(f"1e{power}") for suffix, power in _DECIMAL_POWERS.items()},
+    **{suffix: Decimal(2**power) for suffix, power in _BINARY_POWERS.items()},
 }
 _SURELY_WITHIN = MAX_DIGITS - 19
 """A text of this length keeps within the bounds with any suffix, since no suffix adds more than 19 digits."""
@@ -85,19 +87,18 @@ def parse_quantity(text: str) -> Quantity | QuantityError:
     shape = _SHAPE.fullmatch(text)
     if shape is None:
         return QuantityError.MALFORMED
-    number, suffix, written_exponent = shape.groups()
-    exponent = int(written_exponent or 0) + _DECIMAL_SUFFIXES.get(suffix, 0)
-    if abs(exponent) > MAX_TEXT_LENGTH + MAX_EXPONENT:  # not even 256 digits could bring it back within the bounds
-        return QuantityError.OUT_OF_BOUNDS
-    value = _EXACT.create_decimal(number)
-    if exponent:
-        value = _EXACT.scaleb(value, exponent)
-    elif suffix:
-        value = _EXACT.multiply(value, _BINARY_SUFFIXES[suffix])
+    number, suffix, exponent = shape.groups()
+    value = Decimal(number)
+    if suffix:
+        value = _EXACT.multiply(value, _FACTORS[suffix])
+    elif exponent:
+        if abs(int(exponent)) > MAX_TEXT_LENGTH + MAX_EXPONENT:  # not even 256 digits bring it back within the bounds
+            return QuantityError.OUT_OF_BOUNDS
+        value = _EXACT.scaleb(value, int(exponent))
     value = _EXACT.normalize(value)
     if value.is_zero():
         return Quantity(Decimal(0))  # without the sign that "-0" would leave
-    if len(text) > _SURELY_WITHIN or written_exponent:
+    if len(text) > _SURELY_WITHIN or exponent:
         parts = value.as_tuple()
         if len(parts.digits) > MAX_DIGITS or abs(int(parts.exponent)) > MAX_EXPONENT:
             return QuantityError.OUT_OF_BOUNDS

@@ -7,7 +7,14 @@ from typing import Any
 TIMESTAMP = "2026-11-30T07:56:01Z"
 
 
-def pod_metrics(name: str, *, namespace: str = "osb", timestamp: str = TIMESTAMP, **containers: tuple[str, str]) -> Any:
+def pod_metrics(
+    name: str,
+    *,
+    namespace: str = "osb",
+    timestamp: str = TIMESTAMP,
+    window: str = "15.003s",
+    **containers: tuple[str, str],
+) -> Any:
     """Return an item of a `PodMetricsList`; each container is its cpu and its memory."""
     return {
         "metadata": {
@@ -17,7 +24,7 @@ def pod_metrics(name: str, *, namespace: str = "osb", timestamp: str = TIMESTAMP
             "labels": {"opensandbox.io/id": name, "app": "sandbox", "pool": "training"},
         },
         "timestamp": timestamp,
-        "window": "15.003s",
+        "window": window,
         "containers": [
             {"name": container, "usage": {"cpu": cpu, "memory": memory}}
             for container, (cpu, memory) in (containers or {"sandbox": ("250m", "64Mi")}).items()
@@ -42,6 +49,7 @@ def many_pod_metrics(names: Sequence[str], *, timestamp: str = TIMESTAMP) -> byt
                 pod_metrics(
                     name,
                     timestamp=timestamp,
+                    window=f"15.{at % 1_000:03d}s",
                     egress=(f"{1_234_572 + at}n", f"{9_216 + at}Ki"),
                     sandbox=(f"{612_348_296 + at}n", f"{83_148 + at}Ki"),
                 )

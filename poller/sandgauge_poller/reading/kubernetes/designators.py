@@ -1,19 +1,18 @@
 """Designators of pods: which pod of which namespace a sandbox is."""
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from sandgauge_schemas.placement import Identity
 
 _KIND = "kubernetes"
 _ID = re.compile(
-    r"namespaces/(?P<namespace>[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)"
-    r"/pods/(?P<name>[a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)"
+    r"namespaces/([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)"
+    r"/pods/([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)"
 )
 
 
-@dataclass(frozen=True, slots=True)
-class PodName:
+class PodName(NamedTuple):
     """A pod by its name within a namespace; both are names as Kubernetes allows them, and nothing else."""
 
     namespace: str
@@ -23,4 +22,4 @@ class PodName:
 def pod_of(designator: Identity) -> PodName | None:
     """Return the pod that a designator names, or None where it is none of a pod."""
     found = _ID.fullmatch(designator.id) if designator.kind == _KIND else None
-    return None if found is None else PodName(found["namespace"], found["name"])
+    return None if found is None else PodName(*found.groups())

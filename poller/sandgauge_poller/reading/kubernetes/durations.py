@@ -1,28 +1,19 @@
 """Durations as Go writes them, such as `15.003s` and `1m0.5s`."""
 
 import re
-from decimal import Decimal
 
 _MAX_LENGTH = 64
-_NUMBER = r"(?:[0-9]+\.?[0-9]*|\.[0-9]+)"
-_DURATION = re.compile(rf"(?:{_NUMBER}(?:ns|us|µs|μs|ms|s|m|h))+")  # Go writes one sign of micro, and takes both
-_PART = re.compile(rf"({_NUMBER})([a-zµμ]+)")
-_SECONDS = {
-    "ns": Decimal("1e-9"),
-    "us": Decimal("1e-6"),
-    "µs": Decimal("1e-6"),
-    "μs": Decimal("1e-6"),
-    "ms": Decimal("1e-3"),
-    "s": Decimal(1),
-    "m": Decimal(60),
-    "h": Decimal(3600),
-}
+_DURATION = re.compile(r"(?:([0-9]+)h)?(?:([0-9]+)m)?(?:([0-9]+(?:\.[0-9]+)?)(ns|us|µs|μs|ms|s))?")
+_SECONDS = {"ns": 1e9, "us": 1e6, "µs": 1e6, "μs": 1e6, "ms": 1e3, "s": 1.0}  # Go writes one sign of micro, takes both
 
 
 def parse_duration(text: str) -> float | None:
     """Return the seconds of a duration without a sign, or None where the text is none."""
-    if text == "0":
-        return 0.0
-    if len(text) > _MAX_LENGTH or not _DURATION.fullmatch(text):
+    found = _DURATION.fullmatch(text) if 0 < len(text) <= _MAX_LENGTH else None
+    if found is None:
         return None
-    return float(sum(Decimal(number) * _SECONDS[unit] for number, unit in _PART.findall(text)))
+    hours, minutes, number, unit = found.groups()
+    seconds = float(number) / _SECONDS[unit] if number else 0.0
+    if hours or minutes:
+        seconds += 3600.0 * int(hours or 0) + 60.0 * int(minutes or 0)
+    return seconds

@@ -1,4 +1,4 @@
-"""Lists of pods of an API server: page by page, each reduced in a thread to what is wanted of it."""
+"""Lists of pods of an API server: page by page, each condensed in a thread to what is wanted of it."""
 
 import asyncio
 import json
@@ -13,7 +13,7 @@ from sandgauge_poller.reading.kubernetes.client import ApiServer
 from sandgauge_poller.reading.provider import ReadWindow
 from sandgauge_schemas.names import ErrorType
 
-Reduced = TypeVar("Reduced")
+Condensed = TypeVar("Condensed")
 
 _LISTS_AT_ONCE = 4
 """As many answers are in memory at once, each within its bound."""
@@ -22,21 +22,21 @@ _MOST_PAGES = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Page(Generic[Reduced]):
+class Page(Generic[Condensed]):
     """What is wanted of one page, by the pod's name, and the token of the page that follows, empty after the last."""
 
-    pods: dict[str, Reduced]
+    pods: dict[str, Condensed]
     following: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Listing(Generic[Reduced]):
+class Listing(Generic[Condensed]):
     """What came of a list; `status` is that of its last answer, None where there was none."""
 
     window: ReadWindow
     error_type: ErrorType | None = None
     status: int | None = None
-    pods: dict[str, Reduced] = field(default_factory=dict)
+    pods: dict[str, Condensed] = field(default_factory=dict)
 
 
 class PodLists:
@@ -50,8 +50,8 @@ class PodLists:
         self._parser = ThreadPoolExecutor(1, thread_name_prefix="pod-lists")
 
     async def fetch(
-        self, path: str, parse: Callable[[bytes], Page[Reduced] | None], *, page_size: int | None = None
-    ) -> Listing[Reduced]:
+        self, path: str, parse: Callable[[bytes], Page[Condensed] | None], *, page_size: int | None = None
+    ) -> Listing[Condensed]:
         """Ask for a list, in pages of a size or whole; it is begun anew, once, where it expires in between."""
         asked = self._clock.monotonic()
         async with self._slots:
@@ -67,9 +67,9 @@ class PodLists:
         await self._server.close()
 
     async def _follow(
-        self, path: str, parse: Callable[[bytes], Page[Reduced] | None], page_size: int | None, asked: float
-    ) -> Listing[Reduced]:
-        pods: dict[str, Reduced] = {}
+        self, path: str, parse: Callable[[bytes], Page[Condensed] | None], page_size: int | None, asked: float
+    ) -> Listing[Condensed]:
+        pods: dict[str, Condensed] = {}
         query = {} if page_size is None else {"limit": str(page_size)}
         answer = await self._server.get(path, query, asked=asked)
         start = answer.window
@@ -88,20 +88,20 @@ class PodLists:
 
 
 def read_page(
-    body: bytes, kind: str, mark: str, reduce: Callable[[dict[str, Any]], tuple[str, Reduced] | None]
-) -> Page[Reduced] | None:
+    body: bytes, kind: str, mark: str, condense: Callable[[dict[str, Any]], tuple[str, Condensed] | None]
+) -> Page[Condensed] | None:
     """Return a page of a list of that kind, or None where the body is none. Meant for a thread.
 
-    `mark` is a key of pods. Each object with it is reduced as soon as the parser has read it: so a list takes little
+    `mark` is a key of pods. Each object with it is condensed as soon as the parser has read it: so a list takes little
     more memory than its text, and the parser, which else would hold the interpreter until its end, lets other threads
     run in between.
     """
 
-    def shrink(found: dict[str, Any]) -> object:
-        return reduce(found) if mark in found else found
+    def hook(found: dict[str, Any]) -> object:
+        return condense(found) if mark in found else found
 
     try:
-        top = json.loads(body, object_hook=shrink)
+        top = json.loads(body, object_hook=hook)
     except (ValueError, RecursionError):
         return None
     items = (top.get("items") or []) if isinstance(top, dict) and top.get("kind") == kind else None
@@ -109,5 +109,5 @@ def read_page(
         return None
     metadata = top.get("metadata")
     following = metadata.get("continue") if isinstance(metadata, dict) else None
-    pods: dict[str, Reduced] = dict(item for item in items if isinstance(item, tuple))
+    pods: dict[str, Condensed] = dict(item for item in items if isinstance(item, tuple))
     return Page(pods, following if isinstance(following, str) else "")

@@ -4,31 +4,27 @@ Its numbers are means over `window`, which ends at `timestamp`; memory is the wo
 time of the answer, and there is no uid. A pod is left out by the server while any of its containers has no numbers.
 """
 
-from dataclasses import dataclass
-from decimal import Decimal
-from typing import Any
+from functools import lru_cache, reduce
+from operator import add
+from typing import Any, NamedTuple
 
 from sandgauge_poller.reading.kubernetes.durations import parse_duration
 from sandgauge_poller.reading.kubernetes.lists import Page, read_page
 from sandgauge_poller.reading.times import read_time
+from sandgauge_poller.reading.usage.source import UsageObservation
 from sandgauge_schemas.names import ErrorType
 from sandgauge_schemas.quantity import Quantity, parse_quantity
 
-_NOTHING = Quantity(Decimal(0))
 
+class PodUsage(NamedTuple):
+    """Sum over a pod's containers, and their names; its time is the end of the window, on the cluster's clock."""
 
-@dataclass(frozen=True, slots=True)
-class PodUsage:
-    """Sum over a pod's containers, whose names are kept: cores over `window_s` seconds, MiB of working set.
-
-    `timestamp_ns` is the end of the window, ns since the epoch on the cluster's clock.
-    """
-
-    timestamp_ns: int
-    window_s: float
-    cpu_used_cores: float
-    memory_working_set_mib: float
+    observation: UsageObservation
     containers: frozenset[str]
+
+
+# The pods of a node share their time, and there are many pods to a time.
+_read_time = lru_cache(maxsize=64)(read_time)
 
 
 class _UnusableError(Exception):
@@ -45,7 +41,7 @@ def parse_pod_metrics(body: bytes, wanted: frozenset[str]) -> Page[PodUsage | Er
     A pod with an error type is listed and has no usable numbers.
     """
 
-    def reduce(pod: dict[str, Any]) -> tuple[str, PodUsage | ErrorType] | None:
+    def condense(pod: dict[str, Any]) -> tuple[str, PodUsage | ErrorType] | None:
         metadata = pod.get("metadata")
         name = metadata.get("name") if isinstance(metadata, dict) else None
         if not isinstance(name, str) or name not in wanted:
@@ -55,7 +51,7 @@ def parse_pod_metrics(body: bytes, wanted: frozenset[str]) -> Page[PodUsage | Er
         except _UnusableError as error:
             return name, error.error_type
 
-    return read_page(body, "PodMetricsList", "containers", reduce)
+    return read_page(body, "PodMetricsList", "containers", condense)
 
 
 def _read(pod: dict[str, Any]) -> PodUsage:
@@ -64,15 +60,18 @@ def _read(pod: dict[str, Any]) -> PodUsage:
         raise _UnusableError(ErrorType.UNRECOGNIZED_FORMAT)
     if not containers:
         raise _UnusableError(ErrorType.NO_READING)
-    cpu, memory, found = _NOTHING, _NOTHING, set()
-    for container in containers:
-        name, used_cpu, used_memory = _read_container(container)
-        cpu, memory = cpu + used_cpu, memory + used_memory
-        found.add(name)
-    timestamp_ns, window_s = read_time(timestamp), parse_duration(window)
+    names, cpus, memories = zip(*map(_read_container, containers), strict=True)
+    timestamp_ns, window_s = _read_time(timestamp), parse_duration(window)
     if timestamp_ns is None or not window_s:
         raise _UnusableError(ErrorType.INVALID_VALUE)
-    return PodUsage(timestamp_ns, window_s, cpu.to_cores(), memory.to_mebibytes(), frozenset(found))
+    cpu, memory = reduce(add, cpus), reduce(add, memories)
+    observation = UsageObservation(
+        timestamp_ns=timestamp_ns,
+        cpu_used_cores=cpu.to_cores(),
+        window_s=window_s,
+        memory_working_set_mib=memory.to_mebibytes(),
+    )
+    return PodUsage(observation, frozenset(names))
 
 
 def _read_container(container: object) -> tuple[str, Quantity, Quantity]:
@@ -81,7 +80,7 @@ def _read_container(container: object) -> tuple[str, Quantity, Quantity]:
     if not isinstance(usage, dict) or not isinstance(name, str):
         raise _UnusableError(ErrorType.UNRECOGNIZED_FORMAT)
     cpu, memory = _quantity(usage.get("cpu")), _quantity(usage.get("memory"))
-    if memory == _NOTHING:
+    if not memory.value:
         # A container that runs takes some: this one was not measured yet. One that idles may well use no CPU.
         raise _UnusableError(ErrorType.NO_READING)
     return name, cpu, memory
@@ -91,6 +90,6 @@ def _quantity(text: object) -> Quantity:
     if text is None:
         raise _UnusableError(ErrorType.NO_READING)
     quantity = parse_quantity(text) if isinstance(text, str) else None
-    if not isinstance(quantity, Quantity) or quantity < _NOTHING:
+    if not isinstance(quantity, Quantity) or quantity.value < 0:
         raise _UnusableError(ErrorType.INVALID_VALUE)
     return quantity

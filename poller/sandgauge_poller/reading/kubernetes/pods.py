@@ -34,11 +34,11 @@ class PodLife:
 def parse_pods(body: bytes, wanted: frozenset[str]) -> Page[PodLife] | None:
     """Return what a list says of the wanted pods, or None where it is no such list."""
 
-    def reduce(pod: dict[str, Any]) -> tuple[str, PodLife] | None:
+    def condense(pod: dict[str, Any]) -> tuple[str, PodLife] | None:
         name = _object(pod.get("metadata")).get("name")
         return (name, _read(pod)) if isinstance(name, str) and name in wanted else None
 
-    return read_page(body, "PodList", "spec", reduce)
+    return read_page(body, "PodList", "spec", condense)
 
 
 def _read(pod: dict[str, Any]) -> PodLife:

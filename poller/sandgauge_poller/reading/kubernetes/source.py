@@ -122,24 +122,21 @@ class KubernetesUsage:
         outcome = listing.error_type or _usable(usage, life)
         if isinstance(outcome, ErrorType):
             return UsageAnswer(window=listing.window, source=self.source, error_type=outcome)
-        observation = UsageObservation(
-            timestamp_ns=outcome.timestamp_ns,
-            cpu_used_cores=outcome.cpu_used_cores,
-            window_s=outcome.window_s,
-            memory_working_set_mib=outcome.memory_working_set_mib,
-            started_ns=None if life is None else life.started_ns,
-        )
-        return UsageAnswer(window=listing.window, source=self.source, observation=observation)
+        return UsageAnswer(window=listing.window, source=self.source, observation=outcome)
 
 
-def _usable(usage: PodUsage | ErrorType | None, life: PodLife | None) -> PodUsage | ErrorType:
+def _usable(usage: PodUsage | ErrorType | None, life: PodLife | None) -> UsageObservation | ErrorType:
     """Return numbers of the whole pod in its present life, else why there are none: a pod is left out now and then."""
     if usage is None:
         return ErrorType.NO_READING
-    if isinstance(usage, ErrorType) or life is None:
+    if isinstance(usage, ErrorType):
         return usage
-    is_of_another_life = life.started_ns is not None and usage.timestamp_ns < life.started_ns
-    return ErrorType.NO_READING if is_of_another_life or life.running - usage.containers else usage
+    if life is None:
+        return usage.observation
+    is_of_another_life = life.started_ns is not None and usage.observation.timestamp_ns < life.started_ns
+    if is_of_another_life or life.running - usage.containers:
+        return ErrorType.NO_READING
+    return replace(usage.observation, started_ns=life.started_ns)
 
 
 def _say(listed: PodList, namespace: str, listing: Listing[Any]) -> None:
