@@ -7,9 +7,9 @@ import resource
 import sqlite3
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 from sandgauge_poller.config import Config, Export, Ingest
@@ -21,10 +21,10 @@ from sandgauge_poller.export.recorder import LastKills, Recorder
 from sandgauge_poller.export.series import PointSettings
 from sandgauge_poller.ingest.server import IngestServer, IngestSettings
 from sandgauge_poller.logs import say_repeats
+from sandgauge_poller.reading.build import open_providers
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock
 from sandgauge_poller.reading.context import ReadingContext, ReadingSettings
 from sandgauge_poller.reading.loop import ReadingLoop
-from sandgauge_poller.reading.opensandbox.provider import OpenSandboxProvider
 from sandgauge_poller.reading.provider import Provider
 from sandgauge_poller.reading.schedule import Pacer
 from sandgauge_poller.reading.usage.build import open_sources
@@ -82,7 +82,7 @@ class Poller:
             delivery = self._delivery(database, metrics)
             delivery.start()
             stack.push_async_callback(_flush, delivery)
-            providers = await stack.enter_async_context(self._providers())
+            providers = await stack.enter_async_context(open_providers(self._config, self._clock))
             active = ActiveSet(self._routing(), self._config.tracking.max_sandboxes)
             # The loop needs the tracker to let go of sandboxes, and the tracker the loop to hear of changes.
             tracker = Tracker(database, active, lambda change: reading.on_change(change))  # noqa: PLW0108  # not made yet
@@ -91,11 +91,11 @@ class Poller:
             metrics.observe(Observation(active, context, database, self._clock.now_ns))
             reading = ReadingLoop(context, active)
             stack.push_async_callback(reading.stop)
-            sources = await stack.enter_async_context(open_sources(self._config.usage, self._clock))
+            sources = await stack.enter_async_context(open_sources(self._config.usage_sources, self._clock))
             usage = UsageLoop(sources, active, reading, sink=recorder, metrics=metrics, clock=self._clock)
             restored = await tracker.restore()
             parts = [reading.run(), self._maintain(tracker, context), self._say_repeats(), _fail_with(database.damage)]
-            if self._config.usage:
+            if sources:
                 parts.append(usage.run())
             background = [asyncio.create_task(part) for part in parts]
             stack.push_async_callback(_cancel, background)
@@ -149,24 +149,6 @@ class Poller:
             wake=delivery.notify,
             last_kills=last_kills,
         )
-
-    @asynccontextmanager
-    async def _providers(self) -> AsyncIterator[Mapping[str, Provider]]:
-        sampling, allocation = self._config.sampling, self._config.allocation
-        providers = {
-            deployment.name: OpenSandboxProvider(
-                deployment,
-                sample_timeout_s=sampling.timeout,
-                allocation_timeout_s=allocation.timeout,
-                clock=self._clock,
-            )
-            for deployment in self._config.deployments
-        }
-        try:
-            yield providers
-        finally:
-            for provider in providers.values():
-                await provider.close()
 
     def _routing(self) -> Routing:
         return Routing([DeploymentNames(d.name, d.provider, d.identities) for d in self._config.deployments])

@@ -23,6 +23,10 @@ def advise(config: Config) -> Iterator[Fault]:
         yield Fault(("sampling", "timeout"), reason, "write 2s or more")
     if config.export.tls.insecure_skip_verify:
         yield _unverified(("export", "tls", "insecure_skip_verify"))
+    daemons = [index for index, deployment in enumerate(config.deployments) if deployment.provider == "docker"]
+    for index in daemons[1:]:
+        reason = "is another Docker daemon, and Gym's docker provider does not say which one a sandbox is on"
+        yield Fault(("deployments", index, "provider"), reason, "run a poller for each of them")
     for index, deployment in enumerate(config.deployments):
         if deployment.tls.insecure_skip_verify:
             yield _unverified(("deployments", index, "tls", "insecure_skip_verify"))

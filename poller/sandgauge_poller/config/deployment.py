@@ -6,7 +6,7 @@ from pydantic import Field, SecretStr, ValidationInfo, field_validator, model_va
 
 from sandgauge_poller.config.errors import InvalidValueError
 from sandgauge_poller.config.section import EMPTY_WHEN_NONE, PositiveInt, Section
-from sandgauge_poller.config.tls import ClientTls
+from sandgauge_poller.config.tls import MutualTls
 from sandgauge_poller.config.urls import parse_control_plane, parse_docker_daemon
 from sandgauge_poller.config.values import HostRule, Name, ProxyUse, Scope, Secret, ServerProxy
 
@@ -18,11 +18,11 @@ class Deployment(Section):
     """One control plane, or a Docker daemon; `endpoint` and `scopes` are held as `scope_identity` gives them."""
 
     name: Name
-    provider: Literal["opensandbox"] = "opensandbox"
+    provider: Literal["opensandbox", "docker"] = "opensandbox"
     endpoint: str
     scopes: Annotated[tuple[Scope, ...], EMPTY_WHEN_NONE] = ()
     api_key: Secret = SecretStr("")
-    tls: ClientTls = ClientTls()
+    tls: MutualTls = MutualTls()
     use_server_proxy: ServerProxy = ProxyUse.AUTO
     allowed_endpoint_hosts: Annotated[tuple[HostRule, ...], EMPTY_WHEN_NONE] = ()
     max_concurrent_proxied_reads: PositiveInt = 16
@@ -47,6 +47,13 @@ class Deployment(Section):
         if info.data.get("provider") == _DOCKER and value != default:
             raise InvalidValueError("is of no use with provider: docker", "leave it out")
         return value
+
+    @field_validator("tls")
+    @classmethod
+    def _certificate_for_docker_alone(cls, tls: MutualTls, info: ValidationInfo) -> MutualTls:
+        if info.data.get("provider") == _OPENSANDBOX and tls.cert_file is not None:
+            raise InvalidValueError("is of use with provider: docker alone", "leave it out", below=("cert_file",))
+        return tls
 
     @field_validator("execd")
     @classmethod

@@ -16,7 +16,7 @@ from sandgauge_poller.config.section import EMPTY_WHEN_NONE, PositiveInt, Sectio
 from sandgauge_poller.config.tls import ClientTls, ServerTls
 from sandgauge_poller.config.units import format_duration
 from sandgauge_poller.config.urls import ListenAddress
-from sandgauge_poller.config.usage import Usage
+from sandgauge_poller.config.usage import Usage, with_daemons_of_their_own
 from sandgauge_poller.config.values import (
     CollectorUrl,
     Duration,
@@ -196,6 +196,13 @@ class Config(Section):
         if ingest is not None and status.endpoint.port != 0 and status.endpoint == ingest.endpoint:
             raise InvalidValueError("is the same as ingest.endpoint", "choose another port", below=("endpoint",))
         return status
+
+    @property
+    def usage_sources(self) -> tuple[Usage, ...]:
+        """The sources that are asked: those of the file, and the Docker daemons that are deployments themselves."""
+        # With an interval of 0 nothing is read; the source then has nobody to ask for.
+        interval = self.sampling.collection_interval or self.sampling.min_interval
+        return with_daemons_of_their_own(self.usage, self.deployments, interval, self.sampling.timeout)
 
     @property
     def warnings(self) -> tuple[ConfigWarning, ...]:

@@ -88,18 +88,22 @@ def _path(text: str) -> Path:
     return Path(text)
 
 
-def _file(text: str) -> Path | None:
+def _file(text: str, form: str = "in PEM form") -> Path | None:
     if not text:
         return None
     path = _path(text)
     # Path.is_file raises where a folder on the way may not be entered; this answers False.
     if not os.path.isfile(path):  # noqa: PTH113  # see above
         raise InvalidValueError(
-            "names no file", "name an existing file in PEM form; relative paths start at the working directory"
+            "names no file", f"name an existing file {form}; relative paths start at the working directory"
         )
     if not os.access(path, os.R_OK):
         raise InvalidValueError("names a file that may not be read", "let the poller's user read it")
     return path
+
+
+def _kubeconfig(text: str) -> Path | None:
+    return _file(text, "that is a kubeconfig")
 
 
 def _authority(text: str) -> Path | None:
@@ -128,5 +132,6 @@ Secret = Annotated[SecretStr, AfterValidator(_sendable), _as_text(_masked)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
 Folder = Annotated[Path, _from_text(_path)]
 OptionalFile = Annotated[Path | None, _from_text(_file)]
+OptionalKubeconfig = Annotated[Path | None, _from_text(_kubeconfig)]
 OptionalAuthority = Annotated[Path | None, _from_text(_authority)]
 ServerProxy = Annotated[ProxyUse, BeforeValidator(_proxy_use)]

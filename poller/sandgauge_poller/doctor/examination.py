@@ -5,7 +5,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sandgauge_poller.config import Config, ConfigErrors, find_config, load_config
-from sandgauge_poller.doctor import collector, control_plane, listeners, open_files, scopes, start_spans, state_folder
+from sandgauge_poller.doctor import (
+    collector,
+    control_plane,
+    docker_daemon,
+    listeners,
+    open_files,
+    scopes,
+    start_spans,
+    state_folder,
+    usage,
+)
 from sandgauge_poller.doctor.finding import Finding, failed, passed, warned
 from sandgauge_poller.doctor.running_poller import find_running, unmatched
 
@@ -38,5 +48,10 @@ def _examine(config: Config) -> Iterator[Finding]:
     if running is not None:
         yield from unmatched(running, config.status)
     for deployment in config.deployments:
-        yield from control_plane.examine(deployment, config.sampling.max_clock_skew, time.time)
+        if deployment.provider == "docker":
+            yield from docker_daemon.examine(deployment)
+        else:
+            yield from control_plane.examine(deployment, config.sampling.max_clock_skew, time.time)
+    for source in config.usage:
+        yield usage.examine(source)
     yield from collector.examine(config.export, time.time)

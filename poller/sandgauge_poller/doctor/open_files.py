@@ -16,8 +16,9 @@ def examine(config: Config) -> Finding:
     The limit is that of the doctor's own process; a service may be given another one.
     """
     _, limit = resource.getrlimit(resource.RLIMIT_NOFILE)
-    direct = any(deployment.use_server_proxy is not ProxyUse.ALWAYS for deployment in config.deployments)
-    proxied = sum(deployment.max_concurrent_proxied_reads for deployment in config.deployments)
+    read_within = [deployment for deployment in config.deployments if deployment.execd]
+    direct = any(deployment.use_server_proxy is not ProxyUse.ALWAYS for deployment in read_within)
+    proxied = sum(deployment.max_concurrent_proxied_reads for deployment in read_within)
     wanted = _OF_ITS_OWN + proxied + (config.tracking.max_sandboxes if direct else 0)
     if limit == resource.RLIM_INFINITY or limit >= wanted:
         return passed(_WHAT, f"the limit carries {wanted}")

@@ -1,7 +1,9 @@
 """Which spans belong to which deployment, as the configuration has it."""
 
 import socket
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from sandgauge_poller.config import Deployment
@@ -18,8 +20,14 @@ def examine(deployments: Sequence[Deployment]) -> Iterator[Finding]:
     elif len(deployments) == 1:
         yield passed(_WHAT, f"{deployments[0].name} is the only deployment, so it takes every span of its provider")
     else:
-        names = ", ".join(f"{d.name} ({', '.join(sorted(d.identities))})" for d in deployments)
-        yield passed(_WHAT, f"a span must name its control plane: {names}")
+        shared = Counter(deployment.provider for deployment in deployments)
+        alone = [deployment for deployment in deployments if shared[deployment.provider] == 1]
+        for d in alone:
+            yield passed(_WHAT, f"{d.name} takes every span of provider {d.provider}, as its only deployment")
+        several = [deployment for deployment in deployments if deployment not in alone]
+        if several:
+            names = ", ".join(f"{d.name} ({', '.join(sorted(d.identities))})" for d in several)
+            yield passed(_WHAT, f"a span must name its control plane: {names}")
     yield from _alike(deployments)
 
 
@@ -37,6 +45,8 @@ def _alike(deployments: Sequence[Deployment]) -> Iterator[Finding]:
 
 def _places(endpoint: str) -> set[tuple[str, int, str]]:
     parts = urlsplit(endpoint)
+    if parts.scheme == "unix":
+        return {(str(Path(parts.path).resolve()), 0, "")}  # /var/run is most often a link to /run
     port = parts.port or {"http": 80, "https": 443}[parts.scheme]
     try:
         found = socket.getaddrinfo(parts.hostname, port, type=socket.SOCK_STREAM)

@@ -10,6 +10,8 @@ from sandgauge_poller.config import (
     Deployment,
     ListenAddress,
     ProxyUse,
+    Usage,
+    as_yaml,
     find_config,
     load_config,
     render,
@@ -149,3 +151,72 @@ def test_configuration_cannot_be_changed() -> None:
     config = Config()
     with pytest.raises(ValueError, match="frozen"):
         config.sampling.timeout = 1.0
+
+
+def test_a_docker_deployment_needs_its_endpoint_alone(tmp_path: Path) -> None:
+    text = "deployments: [{name: machine, provider: docker, endpoint: unix:///var/run/docker.sock}]\n"
+    config = load_text(tmp_path, text)
+    (deployment,) = config.deployments
+    assert deployment.identities == {"unix:///var/run/docker.sock"}
+    assert deployment.execd is False
+    assert config.warnings == ()
+    assert load_text(tmp_path, as_yaml(config)) == config
+
+
+MACHINE = Deployment(name="machine", provider="docker", endpoint="unix:///var/run/docker.sock")
+REMOTE = Deployment(name="remote", provider="docker", endpoint="https://docker.example:2376")
+
+
+def test_of_several_docker_daemons_spans_do_not_say_which(tmp_path: Path) -> None:
+    text = """\
+deployments:
+  - {name: machine, provider: docker, endpoint: unix:///var/run/docker.sock}
+  - {name: remote, provider: docker, endpoint: https://docker.example:2376}
+"""
+    assert [(warning.line, warning.key) for warning in load_text(tmp_path, text).warnings] == [
+        (3, "deployments[1].provider")
+    ]
+
+
+@pytest.mark.parametrize(
+    ("sources", "expected"),
+    [
+        ((), [("unix:///var/run/docker.sock", ("machine",)), ("https://docker.example:2376", ("remote",))]),
+        # The daemon behind the socket serves whoever is on it; the other one still sees its own.
+        (
+            (Usage(kind="docker"),),
+            [("unix:///var/run/docker.sock", ("training", "machine")), ("https://docker.example:2376", ("remote",))],
+        ),
+        (
+            (Usage(kind="docker", endpoint="http://proxy:2375", deployments=("machine", "remote")),),
+            [("http://proxy:2375", ("machine", "remote"))],
+        ),
+        (
+            (Usage(kind="docker", endpoint="http://osb:2375"),),
+            [
+                ("http://osb:2375", ("training",)),
+                ("unix:///var/run/docker.sock", ("machine",)),
+                ("https://docker.example:2376", ("remote",)),
+            ],
+        ),
+    ],
+)
+def test_docker_deployments_bring_their_usage_along(
+    sources: tuple[Usage, ...], expected: list[tuple[str, tuple[str, ...]]]
+) -> None:
+    config = Config(deployments=(TRAINING, MACHINE, REMOTE), usage=sources, sampling={"collection_interval": "30s"})
+    found = config.usage_sources
+    assert [(source.endpoint, source.deployments) for source in found] == expected
+    assert all(
+        source.interval == 30 for source in found if source not in sources and source.deployments[0] != "training"
+    )
+
+
+def test_a_source_without_anybody_to_ask_for_is_left_out() -> None:
+    config = Config(deployments=(MACHINE,), usage=(Usage(kind="docker", endpoint="http://elsewhere:2375"),))
+    assert [source.endpoint for source in config.usage_sources] == [MACHINE.endpoint]
+
+
+def test_without_docker_deployments_sources_are_those_of_the_file() -> None:
+    source = Usage(kind="docker")
+    assert Config(deployments=(TRAINING,), usage=(source,)).usage_sources == (source,)

@@ -160,6 +160,23 @@ def test_scopes_of_none_one_and_several():
     assert line.endswith(": a (http://a.invalid), b (http://b.invalid, http://other.invalid)")
 
 
+def test_the_only_deployment_of_a_provider_takes_its_spans():
+    machine = Deployment(name="m", provider="docker", endpoint="unix:///no/docker.sock")
+    assert lines(scopes.examine([deployment("a", "http://a.invalid"), machine])) == [
+        "pass  scopes: a takes every span of provider opensandbox, as its only deployment",
+        "pass  scopes: m takes every span of provider docker, as its only deployment",
+    ]
+
+
+def test_two_paths_of_one_socket_are_noticed(tmp_path):
+    (tmp_path / "run").symlink_to(tmp_path)
+    same = [
+        Deployment(name=name, provider="docker", endpoint=f"unix://{path}/docker.sock")
+        for name, path in (("a", tmp_path), ("b", tmp_path / "run"))
+    ]
+    assert "a and b seem to be one control plane" in lines(scopes.examine(same))[1]
+
+
 def test_two_names_of_one_control_plane_are_noticed():
     same = [deployment("a", "http://127.0.0.1:8080"), deployment("b", "http://localhost:8080")]
     assert lines(scopes.examine(same))[1].startswith("warn  scopes: a and b seem to be one control plane; keep one")
