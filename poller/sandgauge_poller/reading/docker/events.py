@@ -16,7 +16,9 @@ from sandgauge_schemas.names import ErrorType
 
 logger = logging.getLogger(__name__)
 
-_FILTERS = {"type": ["container"], "event": ["oom", "start", "die"]}
+FILTERS = {"type": ["container"], "event": ["oom", "start", "die"]}
+"""The events that are followed."""
+
 _KILLED = "137"
 """Exit code of what was killed: 128, and 9 for the signal."""
 
@@ -92,7 +94,7 @@ class EventWatch:
 
     async def _follow(self) -> ErrorType | None:
         try:
-            async with self._engine.events(_FILTERS, self._last_ns) as events:
+            async with self._engine.events(FILTERS, self._last_ns) as events:
                 self.since_ns = self.since_ns or self._last_ns
                 async with asyncio.timeout(_AFRESH_S):
                     async for event in events:

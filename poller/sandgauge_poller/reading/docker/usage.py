@@ -21,7 +21,7 @@ _SOURCE = ResourceSource.DOCKER_STATS
 _AT_ONCE = 20
 """Questions under way: with more a sweep is no faster (measured), and the daemon has other work too."""
 
-_SAMPLES_DIRECTLY = (24, 0, 7)
+SAMPLES_DIRECTLY = (24, 0, 7)
 """First release that samples when it is asked. Before it all who ask within a second get one shared answer (measured:
 100 at once take 1.2 s, 20 at a time 5.3 s), and one wedged container holds up the others."""
 
@@ -124,7 +124,7 @@ class DockerUsage:
 
     def _at_once(self, count: int) -> int:
         version = self._engine.version
-        is_old = version is not None and version.release is not None and version.release < _SAMPLES_DIRECTLY
+        is_old = version is not None and version.release is not None and version.release < SAMPLES_DIRECTLY
         return max(1, count) if is_old else _AT_ONCE
 
     async def _read(
