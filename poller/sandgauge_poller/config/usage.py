@@ -12,7 +12,6 @@ from sandgauge_poller.config.tls import MutualTls
 from sandgauge_poller.config.urls import parse_docker_daemon
 from sandgauge_poller.config.values import Name, OptionalKubeconfig, PositiveDuration
 
-
 _DOCKER, _KUBERNETES = "docker", "kubernetes"
 _SLOWER = {"interval": 15.0, "timeout": 5.0}
 """A cluster has nothing newer than 15 s, and answers for a whole namespace at once."""

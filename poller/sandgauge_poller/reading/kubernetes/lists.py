@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any, Generic, TypeVar
 
 from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.exchange import Answer
 from sandgauge_poller.reading.kubernetes.client import ApiServer
 from sandgauge_poller.reading.provider import ReadWindow
 from sandgauge_schemas.names import ErrorType
@@ -61,6 +62,13 @@ class PodLists:
                 listing = await self._follow(path, parse, page_size, asked)
         return listing
 
+    async def probe(self, path: str, parse: Callable[[bytes], Page[Condensed] | None]) -> Listing[Condensed]:
+        """Ask for as little of a list as its server gives: to see whether it does."""
+        answer = await self._server.get(path, {"limit": "1"}, asked=self._clock.monotonic())
+        page = await self._read(answer, parse)
+        error_type = page if isinstance(page, ErrorType) else None
+        return Listing(window=answer.window, error_type=error_type, status=answer.status)
+
     async def close(self) -> None:
         """Close the connections; a list that is being read is read to its end, which nobody waits for."""
         self._parser.shutdown(wait=False, cancel_futures=True)
@@ -75,16 +83,22 @@ class PodLists:
         start = answer.window
         for _ in range(_MOST_PAGES):
             window = replace(start, end_ns=answer.window.end_ns)
-            if answer.error_type is not None:
-                return Listing(window=window, error_type=answer.error_type, status=answer.status)
-            page = await asyncio.get_running_loop().run_in_executor(self._parser, parse, answer.body)
-            if page is None:
-                return Listing(window=window, error_type=ErrorType.UNRECOGNIZED_FORMAT, status=answer.status)
+            page = await self._read(answer, parse)
+            if isinstance(page, ErrorType):
+                return Listing(window=window, error_type=page, status=answer.status)
             pods.update(page.pods)
             if not page.following:
                 return Listing(window=window, status=answer.status, pods=pods)
             answer = await self._server.get(path, {**query, "continue": page.following}, asked=asked)
         return Listing(window=start, error_type=ErrorType.BODY_TOO_LARGE, status=answer.status)
+
+    async def _read(
+        self, answer: Answer, parse: Callable[[bytes], Page[Condensed] | None]
+    ) -> Page[Condensed] | ErrorType:
+        if answer.error_type is not None:
+            return answer.error_type
+        page = await asyncio.get_running_loop().run_in_executor(self._parser, parse, answer.body)
+        return page or ErrorType.UNRECOGNIZED_FORMAT
 
 
 def read_page(

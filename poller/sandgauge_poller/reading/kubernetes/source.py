@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -51,7 +51,7 @@ class KubernetesUsage:
         """Tell whether it is a pod."""
         return pod_of(designator) is not None
 
-    async def sweep(self, targets: Sequence[UsageTarget]) -> AsyncIterator[tuple[UsageTarget, UsageAnswer]]:
+    async def sweep(self, targets: Sequence[UsageTarget]) -> AsyncGenerator[tuple[UsageTarget, UsageAnswer], None]:
         """Yield one answer for each target, namespace by namespace as their lists come."""
         namespaces: dict[str, list[tuple[str, UsageTarget]]] = defaultdict(list)
         for target in targets:
