@@ -6,6 +6,7 @@ from pathlib import Path
 
 from sandgauge_poller.config import Config, ConfigErrors, find_config, load_config
 from sandgauge_poller.doctor import (
+    cluster,
     collector,
     control_plane,
     docker_daemon,
@@ -35,10 +36,10 @@ def examine(config_file: Path | None, environ: Mapping[str, str], cwd: Path) -> 
     yield passed(_WHAT, str(path))
     for warning in config.warnings:
         yield warned(_WHAT, f"{warning.file}:{warning.line}: {warning.key}: {warning.reason}", warning.cure)
-    yield from _examine(config)
+    yield from _examine(config, environ)
 
 
-def _examine(config: Config) -> Iterator[Finding]:
+def _examine(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     yield from state_folder.examine(config.state.directory)
     yield from start_spans.examine(config.state.directory, time.time_ns())
     yield open_files.examine(config)
@@ -53,5 +54,8 @@ def _examine(config: Config) -> Iterator[Finding]:
         else:
             yield from control_plane.examine(deployment, config.sampling.max_clock_skew, time.time)
     for source in config.usage:
-        yield usage.examine(source)
+        if source.kind == "kubernetes":
+            yield from cluster.examine(source, config.state.directory, environ)
+        else:
+            yield usage.examine(source)
     yield from collector.examine(config.export, time.time)

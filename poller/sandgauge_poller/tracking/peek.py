@@ -67,5 +67,17 @@ def starts(directory: Path) -> list[Starts]:
     ]
 
 
+def designators(directory: Path, kind: str) -> list[str]:
+    """Return ids of designators of a kind, of sandboxes that live; raises sqlite3.Error as `starts` does."""
+    place = "$.recorded_allocation.designator"
+    query = (
+        "SELECT DISTINCT json_extract(told, ?) FROM (SELECT CAST(progress AS TEXT) AS told FROM sandbox"
+        " WHERE state = 'live' AND progress IS NOT NULL) WHERE json_extract(told, ?) = ?"
+    )
+    with closing(_connect(directory / STORE_FILE)) as connection:
+        rows = connection.execute(query, (f"{place}.id", f"{place}.kind", kind)).fetchall()
+    return [id_ for (id_,) in rows if isinstance(id_, str)]
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{quote(str(path.absolute()))}?mode=ro", uri=True, timeout=_PATIENCE_S)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from sandgauge_schemas.placement import Identity
 
-_KIND = "kubernetes"
+KIND = "kubernetes"
 _ID = re.compile(
     r"namespaces/([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)"
     r"/pods/([a-z0-9](?:[a-z0-9.-]{0,251}[a-z0-9])?)"
@@ -21,5 +21,5 @@ class PodName(NamedTuple):
 
 def pod_of(designator: Identity) -> PodName | None:
     """Return the pod that a designator names, or None where it is none of a pod."""
-    found = _ID.fullmatch(designator.id) if designator.kind == _KIND else None
+    found = _ID.fullmatch(designator.id) if designator.kind == KIND else None
     return None if found is None else PodName(*found.groups())
