@@ -17,7 +17,7 @@ from sandgauge_poller.export.answer import Verdict
 from sandgauge_poller.export.collector_client import connect, send
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
 from sandgauge_poller.export.messages import TELEMETRY_SCOPE
-from sandgauge_poller.export.recorder import LastKills, Recorder
+from sandgauge_poller.export.recorder import KnownKills, Recorder
 from sandgauge_poller.export.series import PointSettings
 from sandgauge_poller.ingest.server import IngestServer, IngestSettings
 from sandgauge_poller.logs import say_repeats
@@ -131,7 +131,7 @@ class Poller:
         return Delivery(database, post, settings, lambda n: metrics.points_left_out(LeftOutReason.AGE, n))
 
     def _recorder(
-        self, database: Database, metrics: SelfMetrics, delivery: Delivery, last_kills: LastKills
+        self, database: Database, metrics: SelfMetrics, delivery: Delivery, known_kills: KnownKills
     ) -> Recorder:
         export = self._config.export
         settings = PointSettings(
@@ -147,7 +147,7 @@ class Poller:
             clock=self._clock,
             metrics=metrics,
             wake=delivery.notify,
-            last_kills=last_kills,
+            known_kills=known_kills,
         )
 
     def _routing(self) -> Routing:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from sandgauge_poller.export import outbox, recording
 from sandgauge_poller.export.outbox import OutboxItem
 from sandgauge_poller.export.series import Points, PointSettings, close_series, points_item
-from sandgauge_poller.export.usage import record_usage, take_kills
+from sandgauge_poller.export.usage import last_kills, record_usage, take_kills
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.provider import AllocationReading, SampleReading, Usage
 from sandgauge_poller.reading.scope import HostTotals, Observation, decide_scopes, memory_limit_mib
@@ -27,14 +27,14 @@ from sandgauge_schemas.records import Allocation
 logger = logging.getLogger(__name__)
 
 
-LastKills = Callable[[Tracked], tuple[ResourceSource, Kills] | None]
+KnownKills = Callable[[Tracked], tuple[ResourceSource, Kills] | None]
 """Gives what a usage source knows by now of a sandbox's kills, and which source."""
 
 
 class Recorder:
     """The reading loop's sink; `wake` tells the delivery that rows wait.
 
-    `last_kills`: what a usage source knows by now of a sandbox's kills, and which.
+    `known_kills`: what a usage source knows by now of a sandbox's kills, and which.
     """
 
     def __init__(  # noqa: PLR0913  # its collaborators and its clock are passed in
@@ -46,7 +46,7 @@ class Recorder:
         clock: Clock,
         metrics: SelfMetrics,
         wake: Callable[[], None],
-        last_kills: LastKills = lambda _: None,
+        known_kills: KnownKills = lambda _: None,
     ) -> None:
         self._database = database
         self._settings = settings
@@ -54,7 +54,7 @@ class Recorder:
         self._clock = clock
         self._metrics = metrics
         self._wake = wake
-        self._last_kills = last_kills
+        self._known_kills = known_kills
         self._host_totals = HostTotals()
         self._lost: Counter[Signal] = Counter()
         """Spans and points that the disk could not take, and that are not yet in the account."""
@@ -90,10 +90,11 @@ class Recorder:
             await self._commit(sandbox, [])
 
     async def ended(self, sandbox: Tracked) -> None:
-        """Close the sandbox's series and keep its end."""
+        """Close the series of a sandbox that is read no more, and keep its end where it has one."""
         self._host_totals.forget(sandbox.key)
-        live = sandbox.progress.series
-        item = points_item(close_series(sandbox.progress, self._clock.now_ns()))
+        self._take_last_kills(sandbox)
+        live, now_ns = sandbox.progress.series, self._clock.now_ns()
+        item = points_item((*last_kills(sandbox.progress, now_ns), *close_series(sandbox.progress, now_ns)))
         try:
             await self._commit(sandbox, [item] if item is not None else [])
         except BaseException:
@@ -102,9 +103,7 @@ class Recorder:
 
     async def summary(self, sandbox: Tracked) -> None:
         """Record how the sandbox lived and ended, with what was requested looked up in the store."""
-        known = self._last_kills(sandbox)
-        if known is not None:  # the last one may well be why it ended, after the last reading
-            take_kills(sandbox.progress, *known)
+        self._take_last_kills(sandbox)
         # A copy: the writer thread must not see what becomes of the sandbox meanwhile.
         ended = replace(sandbox, progress=load_progress(dump_progress(sandbox.progress)))
         ended.progress.summarised = True
@@ -122,6 +121,12 @@ class Recorder:
     async def changed(self, sandbox: Tracked) -> None:
         """Keep progress that no record carries."""
         await self._commit(sandbox, [])
+
+    def _take_last_kills(self, sandbox: Tracked) -> None:
+        """Take what is known of kills since the last reading: one of them may well be why the sandbox ended."""
+        known = self._known_kills(sandbox)
+        if known is not None:
+            take_kills(sandbox.progress, *known)
 
     def _decide_scopes(self, sandbox: Tracked, reading: SampleReading, usage: Usage) -> None:
         """Say whose machine the reading describes, from its limit and from what its neighbours show."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, replace
 
+from sandgauge_poller.export.messages import MetricPoint
 from sandgauge_poller.export.outbox import OutboxItem, Rank
 from sandgauge_poller.export.series import MILLISECOND_NS, Observed, Points, PointSettings, advance
 from sandgauge_poller.export.spans import record_span
@@ -60,6 +61,7 @@ def record_usage(sandbox: Tracked, answer: UsageAnswer, missed: int, settings: P
     progress.condense(values)
     observed = {metric: Observed(value=value, scope=SampleScope.SANDBOX) for metric, value in values.items()}
     points = advance(sandbox, observed | _sums(usage), now.timestamp_ns, answer.window, settings)
+    usage.kills_told = usage.kills or 0
     return UsageRecorded(_span(sandbox, answer, record), points)
 
 
@@ -77,6 +79,23 @@ def take_kills(progress: Progress, source: ResourceSource, kills: Kills) -> bool
     usage.kills_since_ns = usage.kills_since_ns or kills.since_ns
     usage.kills_watch_ns, usage.kills_watched = kills.since_ns, kills.count
     return bool(new) or is_first or progress.oom_killed != before
+
+
+def last_kills(progress: Progress, now_ns: int) -> tuple[MetricPoint, ...]:
+    """Return a last point of the kills' series if there were more: what ended a sandbox is told by no reading."""
+    usage, series = progress.usage, progress.series.get(names.METRIC_GYM_SANDBOX_OOM_KILLS)
+    if usage is None or series is None or not usage.kills or usage.kills <= usage.kills_told:
+        return ()
+    series.last_ns = max(series.last_ns + MILLISECOND_NS, now_ns)
+    return (
+        MetricPoint(
+            metric=names.METRIC_GYM_SANDBOX_OOM_KILLS,
+            value=float(usage.kills),
+            time_ns=series.last_ns,
+            attributes=series.attributes,
+            start_ns=series.start_ns,
+        ),
+    )
 
 
 def total_cpu_time_s(usage: UsageProgress) -> float | None:

@@ -85,6 +85,8 @@ class UsageProgress:
     kills_watch_ns: int | None = None
     """Since when the source counts kills, and how many it had counted so far."""
     kills_watched: int = 0
+    kills_told: int = 0
+    """Kills as the last point of their series said."""
     readings: int = 0
     missed: int = 0
     failed_in_a_row_ns: list[int] = field(default_factory=list)

@@ -12,6 +12,7 @@ from sandgauge_poller.export.series import PointSettings
 from sandgauge_poller.ingest.events import RequestEvent, StartEvent
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading, Usage
+from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageObservation
 from sandgauge_poller.self_metrics import SelfMetrics
 from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
@@ -58,7 +59,7 @@ def database(tmp_path):
 
 @pytest.fixture
 def make_recorder(database):
-    def make(max_outbox_bytes=2**20):
+    def make(max_outbox_bytes=2**20, known_kills=lambda _: None):
         return Recorder(
             database,
             PointSettings(metrics=True, rollout_id=True, request_id=True, max_clock_skew_ns=60 * SECOND),
@@ -66,6 +67,7 @@ def make_recorder(database):
             clock=Clock(now_ns=lambda: T0 + 100 * SECOND),
             metrics=SelfMetrics(NoOpMeter("tests")),
             wake=lambda: None,
+            known_kills=known_kills,
         )
 
     return make
@@ -132,6 +134,49 @@ async def test_ending_closes_the_series_once(database, make_recorder):
     await recorder.ended(sandbox)
     await recorder.ended(sandbox)
     assert pending(database)[Signal.METRICS] == 8
+
+
+def used(at_s, cpu_time_s):
+    observation = UsageObservation(timestamp_ns=T0 + at_s * SECOND, cpu_time_s=cpu_time_s)
+    window = ReadWindow(T0 + at_s * SECOND, T0 + at_s * SECOND + 10**6)
+    return UsageAnswer(window=window, source=ResourceSource.DOCKER_STATS, observation=observation)
+
+
+async def test_usage_and_its_progress_are_kept_together_and_the_same_twice_only_once(database, make_recorder):
+    sandbox, recorder = tracked(), make_recorder()
+    await recorder.usage(sandbox, used(1, 0.5), None, 0)
+    assert pending(database) == {Signal.TRACES: 1, Signal.METRICS: 1}
+    kept = stored(database, sandbox)
+    assert kept == sandbox.progress
+    await recorder.usage(sandbox, used(1, 0.5), None, 0)
+    assert pending(database) == {Signal.TRACES: 1, Signal.METRICS: 1}
+    await recorder.usage(sandbox, used(11, 5.5), Kills(since_ns=T0, count=1), 0)
+    assert pending(database) == {Signal.TRACES: 2, Signal.METRICS: 4}
+    assert stored(database, sandbox).usage.kills == 1
+
+
+async def test_kills_alone_are_kept_where_they_are_news(database, make_recorder):
+    sandbox, recorder = tracked(), make_recorder()
+    await recorder.usage(sandbox, used(1, 0.5), Kills(since_ns=T0, count=0), 0)
+    await recorder.usage(sandbox, used(1, 0.5), Kills(since_ns=T0, count=2), 0)
+    assert stored(database, sandbox).usage.kills == 2
+    assert pending(database)[Signal.TRACES] == 1
+
+
+async def test_the_kill_that_ended_a_sandbox_is_in_its_last_point_and_its_summary(database, make_recorder):
+    last = Kills(since_ns=T0, count=1, main_killed=True)
+    recorder = make_recorder(known_kills=lambda _: (ResourceSource.DOCKER_STATS, last))
+    sandbox = tracked()
+    await recorder.usage(sandbox, used(1, 0.5), Kills(since_ns=T0, count=0), 0)
+    before = pending(database)[Signal.METRICS]
+    sandbox.progress.end = End(EndReason.FAILED, T0 + 2 * SECOND)
+    await recorder.ended(sandbox)
+    assert pending(database)[Signal.METRICS] == before + 3  # its last word, and the ends of two series
+    await recorder.summary(sandbox)
+    batch = database.read(lambda connection: outbox.take(connection, Signal.TRACES, max_bytes=2**20, max_rows=9))
+    spans = {span.name: span.attributes for span in spans_of_payloads(batch.payloads)}
+    summary = SummaryRecord.from_attributes(spans[SPAN_GYM_SANDBOX_RESOURCE_SUMMARY])
+    assert (summary.oom_killed, summary.oom_kills) == (True, 1)
 
 
 async def test_an_allocation_that_was_not_kept_is_still_news(database, make_recorder, monkeypatch):

@@ -9,7 +9,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
 from sandgauge_poller.export import recording, series
 from sandgauge_poller.export.messages import export_request
 from sandgauge_poller.export.series import PointSettings
-from sandgauge_poller.export.usage import record_usage, take_kills
+from sandgauge_poller.export.usage import last_kills, record_usage, take_kills
 from sandgauge_poller.ingest.events import StartEvent, StopEvent
 from sandgauge_poller.reading.provider import ReadWindow, SampleReading, Usage
 from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageObservation
@@ -162,6 +162,19 @@ def test_a_kill_that_was_seen_stays_seen(sandbox, known, told, expected):
     sandbox.progress.oom_killed = known
     take_kills(sandbox.progress, DOCKER, Kills(since_ns=T0, main_killed=told))
     assert summary_of(sandbox).oom_killed is expected
+
+
+def test_a_kill_after_the_last_reading_still_becomes_a_point(sandbox):
+    take_kills(sandbox.progress, DOCKER, Kills(since_ns=T0, count=1))
+    take(sandbox, answer(10, 6.0))
+    assert last_kills(sandbox.progress, T0 + 11 * SECOND) == ()
+    take_kills(sandbox.progress, DOCKER, Kills(since_ns=T0, count=2))
+    (last,) = last_kills(sandbox.progress, T0 + 12 * SECOND)
+    assert (last.metric, last.value, last.time_ns, last.start_ns) == (OOM_KILLS, 2.0, T0 + 12 * SECOND, T0)
+    closing = {point.metric: point for point in series.close_series(sandbox.progress, T0 + 12 * SECOND)}
+    assert closing[OOM_KILLS].time_ns == T0 + 12 * SECOND + 10**6
+    assert closing[OOM_KILLS].attributes == last.attributes
+    assert last_kills(sandbox.progress, T0 + 13 * SECOND) == ()
 
 
 def test_news_of_kills_are_told_apart_from_none(sandbox):
