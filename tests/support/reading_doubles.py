@@ -153,8 +153,8 @@ class FakeSink:
         await self._take("sample", sandbox, (reading.error_type, missed), is_final=is_final)
 
     async def ended(self, sandbox: Tracked) -> None:
-        assert sandbox.progress.end is not None
-        await self._take("ended", sandbox, sandbox.progress.end.reason)
+        end = sandbox.progress.end
+        await self._take("ended", sandbox, end.reason if end is not None else None)
 
     async def summary(self, sandbox: Tracked) -> None:
         progress = sandbox.progress

@@ -11,7 +11,7 @@ from sandgauge_poller.ingest.final_reading import FinalReading
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.newcomers import Newcomers
 from sandgauge_poller.reading.provider import AllocationReading, Provider, SampleReading
-from sandgauge_poller.reading.schedule import Load, Pacer, Schedule
+from sandgauge_poller.reading.schedule import WHILE_ALIVE, Load, Pacer, Schedule
 from sandgauge_poller.self_metrics import SelfMetrics
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
 from sandgauge_poller.tracking.routing import RouteOutcome
@@ -49,7 +49,7 @@ class RecordSink(Protocol):
         """Record one reading, how many due readings it leaves missed, and whether it is the one before deletion."""
 
     async def ended(self, sandbox: Tracked) -> None:
-        """Close the sandbox's series and keep its end."""
+        """Close the series of a sandbox that is read no more, and keep its end where it has one."""
 
     async def summary(self, sandbox: Tracked) -> None:
         """Record how the sandbox lived and ended, and mark it as summarised once that is kept."""
@@ -163,11 +163,15 @@ class ReadingContext:
             )
 
     def leave(self, sandbox: Tracked) -> None:
-        """Count a sandbox that has ended no longer."""
+        """Plan no reading of a sandbox that is read no more, and count it no longer."""
         for loads in (self.loads, self.paused):
             load = loads.get(sandbox.deployment or "")
             if load is not None:
                 load.remove(sandbox.key)
+        self.schedule.drop(sandbox.key, *WHILE_ALIVE)
+        provider = self.providers.get(sandbox.deployment or "")
+        if provider is not None:  # its deployment may be configured no more
+            provider.forget(sandbox.key.sandbox_id)
 
     def set_paused(self, sandbox: Tracked, *, paused: bool) -> None:
         """Remember whether a sandbox is paused, and count it among those that are."""

@@ -27,7 +27,6 @@ _KEPT = frozenset({EndReason.FAILED, EndReason.TERMINATED})
 """Ends after which the control plane keeps the record for a while."""
 
 _ALIVE = frozenset({Standing.ALIVE, Standing.PAUSED})
-_WHILE_ALIVE = (Task.ALLOCATION, Task.SAMPLE, Task.RESUME, Task.STATUS, Task.LEAK_CHECK)
 
 _STILL_THERE = frozenset({SandboxState.RUNNING, SandboxState.PAUSED, SandboxState.PENDING})
 
@@ -147,13 +146,15 @@ class Endings:
         progress.ended_seen_ns = context.clock.now_ns()
         progress.confirmed = reason in _ABSENT
         self._settle_missed(sandbox)
-        context.leave(sandbox)
-        self._unanswered.discard(sandbox)
-        context.schedule.drop(sandbox.key, *_WHILE_ALIVE)
-        context.provider(sandbox).forget(sandbox.key.sandbox_id)
+        self.leave(sandbox)
         # Planned first: a record that fails must not leave the sandbox without the rest of its end.
         self.plan_after_end(sandbox)
         await context.sink.ended(sandbox)
+
+    def leave(self, sandbox: Tracked) -> None:
+        """Let a sandbox be that is read no more."""
+        self._context.leave(sandbox)
+        self._unanswered.discard(sandbox)
 
     def doomed_from_ns(self, sandbox: Tracked) -> int:
         """Return since when, in ns since the epoch, a reading could only fail since the sandbox was ending."""

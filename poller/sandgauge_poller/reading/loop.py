@@ -9,7 +9,7 @@ from sandgauge_poller.reading.before_deletion import BeforeDeletion
 from sandgauge_poller.reading.context import ReadingContext
 from sandgauge_poller.reading.endings import Endings
 from sandgauge_poller.reading.sampling import Sampling
-from sandgauge_poller.reading.schedule import Due, Task, next_on_phase, phase
+from sandgauge_poller.reading.schedule import WHILE_ALIVE, Due, Task, next_on_phase, phase
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
 from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import ConflictKind, EndReason, ErrorType, SandboxState
@@ -20,8 +20,6 @@ _AFTER_FAULT_S = 10.0
 """How long a task waits after an error of our own, so that it never spins."""
 
 _Handler = Callable[[Tracked, Due], Awaitable[None]]
-
-_WHILE_ALIVE = frozenset({Task.ALLOCATION, Task.SAMPLE, Task.RESUME, Task.STATUS, Task.LEAK_CHECK})
 
 
 class ReadingLoop:
@@ -112,10 +110,9 @@ class ReadingLoop:
 
     def _take_up(self, sandbox: Tracked) -> None:
         progress = sandbox.progress
-        if sandbox.lifecycle.stop is not None and progress.end is None and not progress.stop_overruled:
+        is_stopped = sandbox.lifecycle.stop is not None and progress.end is None and not progress.stop_overruled
+        if is_stopped or not self._context.is_read(sandbox):  # it may have been read by an earlier configuration
             self._plan_stop(sandbox)
-        elif not self._context.is_read(sandbox):
-            return
         elif progress.end is None:
             self._begin(sandbox)
             self._sampling.remember(sandbox)
@@ -132,20 +129,36 @@ class ReadingLoop:
     async def _stop(self, sandbox: Tracked, due: Due) -> None:
         del due
         stop = sandbox.lifecycle.stop
-        if stop is None:
-            return
         if not self._context.is_read(sandbox):
-            await self._context.finish(sandbox)
+            await self._leave_unread(sandbox)
+            if stop is not None:
+                await self._context.finish(sandbox)
+        elif stop is None:
+            return
         elif sandbox.progress.stop_overruled:
             self._endings.ask_status(sandbox)
         else:
             at_ns = stop.end_ns or stop.start_ns or stop.received_ns
             await self._endings.end(sandbox, EndReason.STOPPED, at_ns)
 
-    def _keys_learnt(self, sandbox: Tracked) -> None:
-        if not self._context.is_read(sandbox):
+    async def _leave_unread(self, sandbox: Tracked) -> None:
+        """Close what a sandbox has that was read until it turned out not to be, once no reading is in flight."""
+        if not sandbox.progress.series and sandbox.key not in self._context.paces:
             return
-        if sandbox.progress.end is None:
+        in_flight = [self._running[sandbox.key, task] for task in WHILE_ALIVE if (sandbox.key, task) in self._running]
+        if in_flight:
+            await asyncio.wait(in_flight)
+        self._endings.leave(sandbox)
+        self._context.paces.pop(sandbox.key, None)
+        await self._context.sink.ended(sandbox)
+
+    def _keys_learnt(self, sandbox: Tracked) -> None:
+        """Plan what follows from its keys; by an earlier start span it may be read now, or not any more."""
+        if not self._context.is_read(sandbox):
+            self._plan_stop(sandbox)
+        elif sandbox.progress.end is None and sandbox.key not in self._context.paces:
+            self._begin(sandbox)
+        elif sandbox.progress.end is None:
             self._endings.plan_leak_check(sandbox)
         else:
             self._endings.plan_after_end(sandbox)
@@ -163,7 +176,7 @@ class ReadingLoop:
         if sandbox is None:
             self._context.schedule.drop(due.key)
             return
-        if due.task in _WHILE_ALIVE and sandbox.progress.end is not None:
+        if due.task in WHILE_ALIVE and (sandbox.progress.end is not None or not self._context.is_read(sandbox)):
             return
         if (sandbox.key, due.task) in self._running:
             return  # it plans its own next time when it is through

@@ -32,6 +32,10 @@ class Task(Enum):
     SUMMARY = "summary"
 
 
+WHILE_ALIVE = (Task.ALLOCATION, Task.SAMPLE, Task.RESUME, Task.STATUS, Task.LEAK_CHECK)
+"""What is due only for a sandbox that is read and, as far as is known, lives."""
+
+
 @dataclass(frozen=True, slots=True)
 class Due:
     """One task of one sandbox, and when it was due."""
