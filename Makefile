@@ -62,9 +62,10 @@ lint: venv ## check style, types, the direction of imports and the generated fil
 	@$(BIN)/python schemas/generate.py --check
 	@$(BIN)/python $(DASHBOARDS) --check
 
-bench: venv ## measure one poller, idle and with 1,000 simulated sandboxes, and what the emitter costs Gym
+bench: venv ## measure one poller, idle and with 1,000 simulated sandboxes, what the emitter costs Gym, and what usage of pods costs
 	@PYTHONPATH=tests $(BIN)/python tests/bench/poller_load.py
 	@PYTHONPATH=tests $(BIN)/python tests/bench/gym_starts.py
+	@PYTHONPATH=tests $(BIN)/python tests/bench/usage_of_pods.py
 
 soak: venv ## let 10,000 sandboxes come and go below one poller for MINUTES (30), and see that nothing grows
 	@PYTHONPATH=tests $(BIN)/python tests/bench/soak.py --minutes $(MINUTES)
