@@ -4,11 +4,11 @@ import asyncio
 import json
 import time
 
-from support.gym_scenarios import compose, opensandbox, read_rollouts, rollouts, single
+from support.gym_scenarios import compose, docker_rollouts, opensandbox, read_rollouts, rollouts, single
 
 SCENARIOS = {
     scenario.__name__: scenario
-    for module in (single, opensandbox, compose, rollouts, read_rollouts)
+    for module in (single, opensandbox, compose, rollouts, read_rollouts, docker_rollouts)
     for scenario in module.SCENARIOS
 }
 
