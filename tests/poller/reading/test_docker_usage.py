@@ -28,11 +28,13 @@ async def stub(tmp_path):
         yield engine
 
 
+def usage_of(endpoint):
+    return DockerUsage(Engine(endpoint, None, timeout_s=1.0, clock=SYSTEM_CLOCK), interval_s=10.0, clock=SYSTEM_CLOCK)
+
+
 @pytest.fixture
 async def usage(stub):
-    source = DockerUsage(
-        Engine(stub.endpoint, None, timeout_s=1.0, clock=SYSTEM_CLOCK), interval_s=10.0, clock=SYSTEM_CLOCK
-    )
+    source = usage_of(stub.endpoint)
     yield source
     await source.close()
 
@@ -113,8 +115,7 @@ async def test_what_a_proxy_refuses_is_told_apart(stub, usage, refused, expected
 
 
 async def test_a_daemon_that_is_not_there_is_a_failed_reading_of_each(tmp_path):
-    engine = Engine(f"unix://{tmp_path}/none.sock", None, timeout_s=1.0, clock=SYSTEM_CLOCK)
-    source = DockerUsage(engine, interval_s=10.0, clock=SYSTEM_CLOCK)
+    source = usage_of(f"unix://{tmp_path}/none.sock")
     answers = await sweep(source, target(container(1)), target(container(2)))
     assert set(outcomes(answers).values()) == {ErrorType.CONNECTION}
     await source.close()
@@ -143,18 +144,19 @@ async def test_closing_a_sweep_early_ends_what_is_under_way(stub, usage):
     assert len(asyncio.all_tasks()) < before
 
 
-async def test_kills_are_known_of_a_sandbox_that_was_found(stub, usage):
+async def test_kills_are_known_of_a_sandbox_that_was_found(stub):
     found = container(1)
     asked = target(found)
-    assert usage.kills(asked) is None
     stub.containers = [found]
-    now_ns = time.time_ns() + 10**9
+    now_ns = time.time_ns() + 60 * 10**9
     stub.events = [
         [
             {"Action": action, "Actor": {"ID": found.id, "Attributes": attributes}, "timeNano": now_ns + after_ns}
             for action, attributes, after_ns in (("start", {}, 0), ("oom", {}, 10), ("die", {"exitCode": "137"}, 20))
         ]
     ]
+    usage = usage_of(stub.endpoint)
+    assert usage.kills(asked) is None  # it was not looked for yet
     await sweep(usage, asked)
     async with asyncio.timeout(20):
         while not ((kills := usage.kills(asked)) and kills.count):  # noqa: ASYNC110  # a stream has no event of its own
@@ -164,9 +166,9 @@ async def test_kills_are_known_of_a_sandbox_that_was_found(stub, usage):
     assert answer.observation.started_ns == now_ns
     usage.forget(asked)
     assert usage.kills(asked) is None
+    await usage.close()
 
 
-def test_only_containers_are_its_own():
-    usage = DockerUsage(None, interval_s=10.0, clock=SYSTEM_CLOCK)
+async def test_only_containers_are_its_own(usage):
     assert usage.serves(Identity("docker-container", "http://osb", "3f4e1c09ab27"))
     assert not usage.serves(Identity("kubernetes", "http://osb", "namespaces/a/pods/b"))

@@ -210,6 +210,19 @@ async def test_what_is_kept_of_a_sandbox_goes_with_it():
 
 
 @in_virtual_time
+async def test_what_was_kept_of_a_former_container_goes_with_that():
+    async with usage_world(refresh_interval=20.0) as (around, source, sink, _):
+        place(around, "s-1")
+        around.start()
+        await around.until(15)
+        designator = Identity("docker-container", "http://training", "another-container")
+        around.provider["s-1"].in_force = replace(LIMITED, designator=designator)
+        await around.until(45)
+        assert source.forgotten == ["s-1"]
+        assert sink.of("s-1") == [(None, 0)] * 4
+
+
+@in_virtual_time
 async def test_without_daemons_readings_a_sandbox_still_lives_and_ends():
     async with usage_world(without_execd=True) as (around, source, sink, _):
         place(around, "s-1")

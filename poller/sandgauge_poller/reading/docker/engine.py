@@ -87,6 +87,8 @@ class Engine:
         self, filters: Mapping[str, Sequence[str]], since_ns: int
     ) -> AsyncIterator[AsyncIterator[dict[str, Any]]]:
         """Open the stream of events from `since_ns` (ns since the epoch) on; raises StreamError."""
+        if self._version is None:
+            await self.negotiate()
         since = f"{since_ns // 10**9}.{since_ns % 10**9:09d}"
         url = self._url("/events", {"since": since, "filters": json.dumps(filters)})
         async with self._session.stream(url, self._bounds) as lines:

@@ -1,6 +1,7 @@
 """Usage of containers from a Docker daemon: its list for identity, one-shot stats for numbers, events for kills."""
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -16,6 +17,8 @@ from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageTarge
 from sandgauge_schemas.names import DesignatorKind, ErrorType, ResourceSource
 from sandgauge_schemas.placement import Identity
 
+logger = logging.getLogger(__name__)
+
 _SOURCE = ResourceSource.DOCKER_STATS
 
 _AT_ONCE = 20
@@ -30,14 +33,17 @@ _LARGE_BYTES = 256 * 1024
 
 
 class DockerUsage:
-    """One daemon as a usage source; sweeps begin `interval_s` seconds apart."""
+    """One daemon as a usage source; sweeps begin `interval_s` seconds apart.
+
+    Construct it in a running loop: it follows the daemon's events from then on.
+    """
 
     def __init__(self, engine: Engine, *, interval_s: float, clock: Clock) -> None:
         self._engine = engine
         self._interval_s = interval_s
         self._clock = clock
         self._watch = EventWatch(engine, clock)
-        self._watching: asyncio.Task[None] | None = None
+        self._watching = asyncio.create_task(self._watch.run())
         self._containers: dict[UsageTarget, ListedContainer] = {}
 
     @property
@@ -56,8 +62,6 @@ class DockerUsage:
 
     async def sweep(self, targets: Sequence[UsageTarget]) -> AsyncGenerator[tuple[UsageTarget, UsageAnswer], None]:
         """Yield one answer for each target, each as it comes."""
-        if self._watching is None:
-            self._watching = asyncio.create_task(self._watch.run())
         found = {target: target.designator.id for target in targets if is_whole_id(target.designator.id)}
         shortened = [target for target in targets if target not in found]
         if shortened:
@@ -95,8 +99,7 @@ class DockerUsage:
 
     async def close(self) -> None:
         """Close connections, and end the watch."""
-        if self._watching is not None:
-            await _cancel([self._watching])
+        await _cancel([self._watching])
         await self._engine.close()
 
     def _id_of(self, target: UsageTarget) -> str | None:
@@ -108,11 +111,14 @@ class DockerUsage:
     async def _identify(self, targets: Iterable[UsageTarget]) -> tuple[ReadWindow, ErrorType | None]:
         """Look the targets up in the daemon's list; what it does not hold any more is known no longer."""
         answer = await self._engine.containers(SANDBOX_LABEL)
-        if answer.error_type is not None:
-            return answer.window, answer.error_type
-        listed = await _parsed(answer)
+        listed = await _parsed(answer) if answer.error_type is None else None
         if listed is None:
-            return answer.window, ErrorType.UNRECOGNIZED_FORMAT
+            failure = answer.error_type or ErrorType.UNRECOGNIZED_FORMAT
+            logger.warning(
+                "the list of containers cannot be read (%s), so no usage is; `sandgauge doctor` says what to do",
+                failure,
+            )
+            return answer.window, failure
         index = Index(listed)
         for target in targets:
             container = index.find(target)

@@ -71,13 +71,19 @@ class PlacedSource:
             target = self.target(sandbox)
             if target is None:
                 continue
-            self._targets[sandbox.key] = target
+            self._know(sandbox.key, target)
             wedged = self._wedged.get(sandbox.key)
             if wedged is not None and wedged.sits_out:
                 wedged.sits_out, wedged.unread = wedged.sits_out - 1, wedged.unread + 1
             else:
                 asked.setdefault(target, []).append(sandbox)
         return asked
+
+    def _know(self, key: SandboxKey, target: UsageTarget) -> None:
+        before = self._targets.get(key)
+        if before is not None and before != target:  # it is another pod or container by now
+            self.source.forget(before)
+        self._targets[key] = target
 
     def missed(self, sandbox: Tracked, answer: UsageAnswer) -> int:
         """Return how many readings an answer leaves missed, and plan when a sandbox that hangs is asked again."""
