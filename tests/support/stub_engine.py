@@ -3,6 +3,9 @@
 import asyncio
 import copy
 import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -77,18 +80,24 @@ class StubEngine:
             case "stats":
                 return await self._stats(request)
             case "json":
-                label = json.loads(request.query["filters"])["label"]
-                assert (label, request.query["all"]) == (["opensandbox.io/id"], "1")
-                return web.json_response([_listed(found) for found in self.containers if found.sandbox_id is not None])
+                return self._list(request)
             case _:
                 return web.Response(status=404, text="page not found")
+
+    def _list(self, request: web.Request) -> web.Response:
+        *_, before, _ = request.path.split("/")
+        if before != "containers":  # an inspection, for which there is nobody
+            return _no_such_container(before)
+        label = json.loads(request.query["filters"])["label"]
+        assert (label, request.query["all"]) == (["opensandbox.io/id"], "1")
+        return web.json_response([_listed(found) for found in self.containers if found.sandbox_id is not None])
 
     async def _stats(self, request: web.Request) -> web.StreamResponse:
         assert (request.query["stream"], request.query["one-shot"]) == ("false", "true")
         asked = request.path.split("/")[-2]
         found = [container for container in self.containers if container.id == asked]
         if not found:
-            return web.json_response({"message": f"No such container: {asked}"}, status=404)
+            return _no_such_container(asked)
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:
@@ -113,3 +122,29 @@ class StubEngine:
 def _listed(container: StubContainer) -> dict[str, Any]:
     labels = {"opensandbox.io/id": container.sandbox_id}
     return {"Id": container.id, "Labels": labels, "State": container.state, "Created": 1_795_000_000}
+
+
+def _no_such_container(id_: str) -> web.Response:
+    return web.json_response({"message": f"No such container: {id_}"}, status=404)
+
+
+@contextmanager
+def served_in_thread(stub: StubEngine) -> Iterator[None]:
+    """Serve it for whoever asks in a loop of its own, or in none."""
+    started, ended = threading.Event(), asyncio.Event()
+    loops = []
+
+    async def serve() -> None:
+        loops.append(asyncio.get_running_loop())
+        async with stub:
+            started.set()
+            await ended.wait()
+
+    thread = threading.Thread(target=asyncio.run, args=(serve(),))
+    thread.start()
+    try:
+        assert started.wait(20)
+        yield
+    finally:
+        loops[0].call_soon_threadsafe(ended.set)
+        thread.join()

@@ -50,7 +50,7 @@ def _examine(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
         yield from unmatched(running, config.status)
     for deployment in config.deployments:
         if deployment.provider == "docker":
-            yield from docker_daemon.examine(deployment)
+            yield docker_daemon.examine(deployment)
         else:
             yield from control_plane.examine(deployment, config.sampling.max_clock_skew, time.time)
     for source in config.usage:

@@ -26,7 +26,7 @@ _RIGHTS = "let the poller, or the proxy in between, have what docs/usage.md list
 def examine(usage: Usage) -> Finding:
     """Return what was found, as one line."""
     what = f"usage source {usage.endpoint}"
-    reason = _unreachable(usage.endpoint)
+    reason = unreachable(usage.endpoint)
     if reason is not None:
         return failed(what, reason, "let the poller's user open the socket, or name a proxy's; see docs/usage.md")
     try:
@@ -35,7 +35,7 @@ def examine(usage: Usage) -> Finding:
         return failed(what, f"its certificates cannot be read: {error}", "look at the files under tls")
 
 
-def _unreachable(endpoint: str) -> str | None:
+def unreachable(endpoint: str) -> str | None:
     """Return why a socket cannot be opened, which the library that asks through it does not tell apart."""
     parts = urlsplit(endpoint)
     if parts.scheme != "unix":
@@ -61,10 +61,10 @@ async def _ask(what: str, usage: Usage) -> Finding:
         stats = await engine.stats(_NOBODY)
         if stats.error_type is not ErrorType.NOT_FOUND:
             return failed(what, f"may not read stats of containers (HTTP {stats.status})", _RIGHTS)
-        said = f"{_shown(engine.version)} lists {len(containers)} sandboxes and lets their stats be read"
-        if not await _has_events(engine):
+        said = f"{shown(engine.version)} lists {len(containers)} sandboxes and lets their stats be read"
+        if not await has_events(engine):
             return warned(what, f"{said}, but not its events, so no out-of-memory kill is counted", _RIGHTS)
-        return _of_version(what, said, engine.version)
+        return of_version(what, said, engine.version)
     finally:
         await engine.close()
 
@@ -78,7 +78,8 @@ def _not_listed(what: str, answer: Answer) -> Finding:
     return failed(what, f"gives no answer ({answer.error_type})", cure)
 
 
-async def _has_events(engine: Engine) -> bool:
+async def has_events(engine: Engine) -> bool:
+    """Tell whether the daemon lets its events be followed."""
     try:
         async with engine.events(FILTERS, time.time_ns()):
             return True
@@ -86,7 +87,8 @@ async def _has_events(engine: Engine) -> bool:
         return False
 
 
-def _of_version(what: str, said: str, version: EngineVersion | None) -> Finding:
+def of_version(what: str, said: str, version: EngineVersion | None) -> Finding:
+    """Return what there is to say of the version of a daemon with which all else is well."""
     if version is None or version.release is None:
         cure = "let GET /version through: an engine before 24.0.7 has to be asked otherwise"
         return warned(what, f"{said}, but does not tell its version", cure)
@@ -96,7 +98,8 @@ def _of_version(what: str, said: str, version: EngineVersion | None) -> Finding:
     return passed(what, said)
 
 
-def _shown(version: EngineVersion | None) -> str:
+def shown(version: EngineVersion | None) -> str:
+    """Return what a daemon is, as far as it told."""
     if version is None or version.release is None:
         return "Docker of an unknown version"
     return "Docker {}.{}.{}".format(*version.release)

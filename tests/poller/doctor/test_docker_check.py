@@ -1,4 +1,4 @@
-"""What the doctor says of a Docker daemon, and of a proxy in front of it."""
+"""What the doctor says of a Docker daemon that is a deployment, and of a proxy in front of it."""
 
 import asyncio
 
@@ -6,62 +6,63 @@ import pytest
 
 from sandgauge_poller.config import Deployment
 from sandgauge_poller.doctor.docker_daemon import examine
-from support.stub_docker import StubDocker, no_such_container
+from support.http_stub import StubServer
+from support.stub_engine import OLD, StubEngine, served_in_thread
 
-NOBODY = "sandgauge-doctor"
-INSPECT, STATS = f"/v1.41/containers/{NOBODY}/json", f"/v1.41/containers/{NOBODY}/stats?stream=false&one-shot=true"
-REFUSED = {"status": 403, "text": "Forbidden"}
-
-
-def findings(endpoint):
-    return [str(finding) for finding in examine(Deployment(name="machine", provider="docker", endpoint=endpoint))]
+NOBODY = "0" * 64
+GRANTED = "Docker 28.5.2 lets its containers be inspected"
+OLD_GRANTED = "Docker 20.10.24 lets its containers be inspected, and their usage be read"
+RIGHTS = "; let the poller, or the proxy in between, have what docs/usage.md lists"
 
 
-@pytest.fixture
-async def docker():
-    async with StubDocker() as server:
-        for path in (INSPECT, STATS):
-            server.say(path, status=404, json=no_such_container(NOBODY))
-        yield server
-
-
-async def of(docker):
-    return await asyncio.to_thread(findings, docker.url)
-
-
-async def test_all_is_well_and_no_container_is_looked_at(docker):
-    assert await of(docker) == ["pass  deployment machine: Docker 20.10.24 (API 1.41) lets its containers be inspected"]
-    assert docker.paths == ["/version", INSPECT, STATS]
-
-
-async def test_a_proxy_that_keeps_the_version_to_itself(docker):
-    docker.say("/version", **REFUSED)
-    for path in (INSPECT, STATS):
-        docker.say(path.removeprefix("/v1.41"), status=404, json=no_such_container(NOBODY))
-    assert "Docker of an unknown version lets its containers be inspected" in (await of(docker))[0]
+def line_of(endpoint):
+    return str(examine(Deployment(name="machine", provider="docker", endpoint=endpoint)))
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [REFUSED, {"status": 404, "text": "<html>"}, {"status": 404, "json": {"message": "page not found"}}, {"json": {}}],
+    ("changes", "expected"),
+    [
+        ({}, f"pass  deployment machine: {GRANTED}, and their usage be read"),
+        ({"version": OLD}, f"warn  deployment machine: {OLD_GRANTED}; one container that hangs holds up"),
+        ({"refused": ("/version",)}, "warn  deployment machine: Docker of an unknown version lets its containers be"),
+        (
+            {"refused": (f"{NOBODY}/json",)},
+            f"fail  deployment machine: may not inspect containers (HTTP 403){RIGHTS}",
+        ),
+        (
+            {"refused": ("/stats",)},
+            f"warn  deployment machine: {GRANTED}, but not their stats, so what they use is unknown{RIGHTS}",
+        ),
+        (
+            {"refused": ("/events",)},
+            f"warn  deployment machine: {GRANTED}, but not its events followed, so no out-of-memory kill is counted",
+        ),
+        # The list of all containers is not needed.
+        ({"refused": ("/containers/json",)}, f"pass  deployment machine: {GRANTED}, and their usage be read"),
+    ],
 )
-async def test_containers_that_may_not_be_inspected(docker, answer):
-    docker.say(INSPECT, **answer)
-    (line,) = await of(docker)
-    assert line.startswith("fail  deployment machine: may not inspect containers: HTTP")
-    assert "let GET /containers/{name}/json pass" in line
+def test_a_daemon_that_answers(tmp_path, changes, expected):
+    stub = StubEngine(tmp_path / "docker.sock", **changes)
+    with served_in_thread(stub):
+        assert line_of(stub.endpoint).startswith(expected)
+    assert all(NOBODY in path for path in stub.asked if "/containers/" in path)
 
 
-async def test_stats_that_are_refused(docker):
-    docker.say(STATS, **REFUSED)
-    _, line = await of(docker)
-    assert line.startswith("warn  deployment machine: usage is unknown, since stats are refused: HTTP 403")
+@pytest.mark.parametrize(
+    "answer", [{"status": 404, "text": "<html>"}, {"status": 404, "json": {"message": "page not found"}}, {"json": {}}]
+)
+async def test_what_is_no_daemon(answer):
+    async with StubServer() as server:
+        server.say(f"/containers/{NOBODY}/json", **answer)
+        line = await asyncio.to_thread(line_of, server.url)
+    assert line.startswith("fail  deployment machine: may not inspect containers (HTTP ")
 
 
-def test_no_socket_another_file_and_nobody_behind_it(tmp_path):
-    (line,) = findings(f"unix://{tmp_path}/docker.sock")
-    assert f"unreachable: no socket at {tmp_path}/docker.sock" in line
-    assert "mounted" in line
+def test_no_socket_another_file_and_nobody_there(tmp_path):
+    missing = f"unix://{tmp_path}/docker.sock"
+    assert line_of(missing).startswith(
+        f"fail  deployment machine: {missing} cannot be opened: No such file or directory; start Docker"
+    )
     (tmp_path / "file").write_text("")
-    assert "is no socket" in findings(f"unix://{tmp_path}/file")[0]
-    assert "unreachable: connection" in findings("http://127.0.0.1:9")[0]
+    assert "cannot be opened: Connection refused" in line_of(f"unix://{tmp_path}/file")
+    assert "gives no answer (connection)" in line_of("http://127.0.0.1:9")

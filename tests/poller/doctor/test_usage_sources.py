@@ -1,38 +1,12 @@
 """What the doctor says of a usage source, as one line."""
 
-import asyncio
-import threading
-from contextlib import contextmanager
-
 import pytest
 
 from sandgauge_poller.config import Usage
 from sandgauge_poller.doctor import usage
-from support.stub_engine import OLD, StubContainer, StubEngine
+from support.stub_engine import OLD, StubContainer, StubEngine, served_in_thread
 
 RIGHTS = "; let the poller, or the proxy in between, have what docs/usage.md lists"
-
-
-@contextmanager
-def served(stub):
-    """Serve a stub in a thread: the doctor asks in a loop of its own."""
-    started, ended = threading.Event(), asyncio.Event()
-    loops = []
-
-    async def serve():
-        loops.append(asyncio.get_running_loop())
-        async with stub:
-            started.set()
-            await ended.wait()
-
-    thread = threading.Thread(target=asyncio.run, args=(serve(),))
-    thread.start()
-    try:
-        assert started.wait(20)
-        yield
-    finally:
-        loops[0].call_soon_threadsafe(ended.set)
-        thread.join()
 
 
 @pytest.fixture
@@ -69,7 +43,7 @@ NO_VERSION = (
 def test_a_daemon_that_answers(stub, changes, verdict, expected):
     for name, value in changes.items():
         setattr(stub, name, value)
-    with served(stub):
+    with served_in_thread(stub):
         assert line_of(stub.endpoint) == f"{verdict}  usage source {stub.endpoint}: {expected}"
 
 
