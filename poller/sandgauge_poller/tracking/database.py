@@ -2,7 +2,7 @@
 
 WAL with synchronous=NORMAL: what is committed survives the death of the process, kill -9 included. A power cut may
 take the last moments with it, and leaves the file whole. A disk that cannot take a write is tried again; a file that
-turns out to be damaged is the end of this database, and is set aside when it closes.
+turns out to be damaged is the end of this database, and is set aside when it closes. So is one that is removed below it.
 """
 
 import asyncio
@@ -20,12 +20,14 @@ from typing import Any, TypeVar
 from sandgauge_poller.tracking.store_file import (
     LOST_WITH_THE_STORE,
     DamagedError,
+    RemovedError,
     StateError,
     as_state_error,
     connect,
     is_unusable,
     lock,
     open_store,
+    place,
     set_aside,
     try_to_write,
 )
@@ -65,6 +67,7 @@ class Database:
             self._writer = open_store(self.path)
             self._reader = connect(self.path)
             self._reader.execute("PRAGMA query_only = ON")
+            self._places = {file: place(file) for file in (self.path, self.path.with_name(LOCK_FILE))}
         except BaseException:
             os.close(self._lock_descriptor)
             raise
@@ -75,7 +78,7 @@ class Database:
         self._closed = False
         self._failure: StateError | None = None
         self.damage: Future[None] = Future()
-        """Fails with a DamagedError once the file turns out to be damaged; nothing can be stored from then on."""
+        """Fails with a DamagedError once the file turns out to be damaged or gone; nothing can be stored from then on."""
         self.damage.set_running_or_notify_cancel()  # whoever stops to wait for it does not cancel it
         self._thread = threading.Thread(target=self._run, name="sandgauge-writer", daemon=True)
         self._thread.start()
@@ -156,7 +159,7 @@ class Database:
             self._reader.close()
         with suppress(sqlite3.Error):
             self._writer.close()
-        if self.damage.done():
+        if self.damage.done() and not isinstance(self.damage.exception(), RemovedError):
             self._set_aside()
         os.close(self._lock_descriptor)
 
@@ -195,6 +198,7 @@ class Database:
             connection.execute("BEGIN IMMEDIATE")
             resolutions = [_run_job(connection, function, future) for function, future in group]
             connection.execute("COMMIT")
+            self._check_places()
         except Exception as error:  # noqa: BLE001 - whatever it is, the callers get it and the thread lives on
             _roll_back(connection)
             failure = as_state_error(error, self.path)
@@ -208,6 +212,12 @@ class Database:
             logger.info("%s: can be written again", self.path)
         for resolve in resolutions:
             resolve()
+
+    def _check_places(self) -> None:
+        """Make sure that what was committed is there for the next start, and that no other poller can begin here."""
+        for file, opened in self._places.items():
+            if place(file) != opened:
+                raise RemovedError(file)
 
     def _note(self, failure: StateError) -> None:
         """Take note that nothing can be stored: every reading and every request meets it."""

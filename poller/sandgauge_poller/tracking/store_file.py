@@ -49,6 +49,18 @@ class DamagedError(StateError):
         self.damage = damage
 
 
+class RemovedError(DamagedError):
+    """The file is not where it was opened: it was removed or replaced, and what is written now reaches nobody."""
+
+    def __init__(self, file: Path) -> None:
+        StateError.__init__(
+            self,
+            f"{file}: removed or replaced while the poller was using it; start the poller again, and let nothing else "
+            "change that folder",
+        )
+        self.damage = "removed or replaced"
+
+
 def lock(file: Path) -> int:
     """Create the folder if need be and lock the file in it; return the descriptor that holds the lock.
 
@@ -165,6 +177,15 @@ def _prepare(connection: sqlite3.Connection, file: Path) -> None:
 
 def _write_nothing_new(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+
+
+def place(file: Path) -> tuple[int, int]:
+    """Return what tells a file from any that takes its path later; raises RemovedError where there is none."""
+    try:
+        found = file.stat()
+    except FileNotFoundError as error:
+        raise RemovedError(file) from error
+    return found.st_dev, found.st_ino
 
 
 def try_to_write(connection: sqlite3.Connection, file: Path) -> None:

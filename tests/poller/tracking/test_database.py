@@ -18,7 +18,7 @@ from sandgauge_poller.tracking import database as database_module
 from sandgauge_poller.tracking import store_file
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.migrations import MIGRATIONS
-from sandgauge_poller.tracking.store_file import DamagedError, StateError, migrate
+from sandgauge_poller.tracking.store_file import DamagedError, RemovedError, StateError, migrate
 from support.waiting import wait_until
 
 WRITER = """
@@ -248,6 +248,24 @@ def test_damage_that_was_met_too_often_is_said_and_the_file_stays(tmp_path, capl
     (line,) = [record.getMessage() for record in caplog.records]
     assert "check the disk" in line
     assert database.path.exists()
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+@pytest.mark.parametrize("name", ["sandgauge.db", "sandgauge.lock"])
+def test_a_file_that_is_removed_below_it_is_its_end_and_what_took_its_place_stays(tmp_path, name, is_replaced):
+    database = Database(tmp_path)
+    database.submit(add("one")).result(10)
+    file = tmp_path / name
+    file.rename(tmp_path / "elsewhere")
+    if is_replaced:
+        file.write_bytes(b"of another")
+    with pytest.raises(RemovedError, match=f"{name}: removed or replaced while .* start the poller again"):
+        database.submit(add("two")).result(10)
+    with pytest.raises(RemovedError):
+        database.damage.result(10)
+    assert database.close(10)
+    assert set_aside(tmp_path) == []
+    assert not is_replaced or file.read_bytes() == b"of another"
 
 
 def test_when_sqlite_gives_up_the_transaction_every_write_of_it_fails(database):
