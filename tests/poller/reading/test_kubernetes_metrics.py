@@ -1,8 +1,6 @@
 """What a list of pod metrics says: golden files, and a list of 5,000 pods."""
 
 import json
-import subprocess
-import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from sandgauge_poller.reading.kubernetes.durations import parse_duration
 from sandgauge_poller.reading.kubernetes.lists import Page
 from sandgauge_poller.reading.kubernetes.pod_metrics import PodUsage, parse_pod_metrics
 from sandgauge_schemas.names import ErrorType
-from support.pod_lists import many_pod_metrics, pod_metrics, pod_metrics_list
+from support.pod_lists import pod_metrics, pod_metrics_list
 
 FOLDER = Path(__file__).parents[2] / "fixtures" / "pod-metrics"
 
@@ -99,50 +97,3 @@ def test_a_pod_is_the_exact_sum_of_its_containers(cpu: list[int], memory: list[i
 )
 def test_durations_of_go(text: str, seconds: float | None) -> None:
     assert parse_duration(text) == seconds
-
-
-_IN_A_PROCESS_OF_ITS_OWN = """
-import asyncio, resource, sys, threading, time
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-
-from sandgauge_poller.reading.kubernetes import source
-from sandgauge_poller.reading.kubernetes.pod_metrics import parse_pod_metrics
-
-body = Path(sys.argv[1]).read_bytes()
-wanted = frozenset(f"sandbox-{at}" for at in range(5000))
-
-async def main():
-    parser = ThreadPoolExecutor(1)
-    thread = parser.submit(threading.get_ident).result()
-    clock = time.pthread_getcpuclockid(thread)
-    parsing = asyncio.get_running_loop().run_in_executor(parser, parse_pod_metrics, body, wanted)
-    began = last = time.clock_gettime(clock)
-    longest = turns = 0
-    while not parsing.done():
-        await asyncio.sleep(0)
-        now = time.clock_gettime(clock)
-        longest, last, turns = max(longest, now - last), now, turns + 1
-    took = time.clock_gettime(clock) - began
-    page = await parsing
-    print(len(page.pods), longest, took, turns, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-
-asyncio.run(main())
-"""
-
-
-def test_five_thousand_pods_take_little_memory_and_let_the_loop_run(tmp_path: Path) -> None:
-    names = [f"sandbox-{at}" for at in range(5000)]
-    file = tmp_path / "list.json"
-    file.write_bytes(many_pod_metrics(names))
-    command = [sys.executable, "-c", _IN_A_PROCESS_OF_ITS_OWN, str(file)]
-    said = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
-    count, longest_s, took_s, turns, peak = (float(word) for word in said)
-    print(
-        f"longest block {longest_s * 1e3:.1f} ms of {took_s * 1e3:.0f} ms, peak {peak / 1e6:.0f} MB, {turns:.0f} turns"
-    )
-    assert count == 5000
-    assert peak < 150e6
-    # Counted in the time of the parsing thread: so others on the machine do not count.
-    assert longest_s < 0.03
-    assert turns > 5

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -22,6 +22,9 @@ from sandgauge_schemas.placement import Identity
 
 logger = logging.getLogger(__name__)
 
+_IN_A_TURN = 20
+"""Answers for thousands come at once: as many are given out in a turn of the loop, so that it goes on with all else."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KubernetesSettings:
@@ -30,6 +33,15 @@ class KubernetesSettings:
     interval_s: float
     timeout_s: float
     pods: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """The lists of one namespace, and of which pods which targets are."""
+
+    named: Sequence[tuple[str, UsageTarget]]
+    usage: Listing[PodUsage | ErrorType]
+    lives: Mapping[str, PodLife]
 
 
 class KubernetesUsage:
@@ -60,8 +72,10 @@ class KubernetesUsage:
         reads = [asyncio.create_task(self._read(namespace, named)) for namespace, named in namespaces.items()]
         try:
             for read in asyncio.as_completed(reads):
-                for answered in await read:
+                for number, answered in enumerate(self._answers(await read), start=1):
                     yield answered
+                    if number % _IN_A_TURN == 0:
+                        await asyncio.sleep(0)
         finally:
             for task in reads:
                 task.cancel()
@@ -82,18 +96,17 @@ class KubernetesUsage:
         """Close the connections."""
         await self._lists.close()
 
-    async def _read(
-        self, namespace: str, named: Sequence[tuple[str, UsageTarget]]
-    ) -> list[tuple[UsageTarget, UsageAnswer]]:
+    async def _read(self, namespace: str, named: Sequence[tuple[str, UsageTarget]]) -> _Read:
         wanted = frozenset(pod for pod, _ in named)
         usage, lives = await asyncio.gather(self._list_usage(namespace, wanted), self._list_lives(namespace, wanted))
-        answers = []
-        for pod, target in named:
-            life = lives.get(pod) or self._last_life(target)
+        return _Read(named, usage, lives)
+
+    def _answers(self, read: _Read) -> Iterator[tuple[UsageTarget, UsageAnswer]]:
+        for pod, target in read.named:
+            life = read.lives.get(pod) or self._last_life(target)
             if life is not None:
                 self._lives[target.designator.id] = life
-            answers.append((target, self._answer(usage, usage.pods.get(pod), life)))
-        return answers
+            yield target, self._answer(read.usage, read.usage.pods.get(pod), life)
 
     def _last_life(self, target: UsageTarget) -> PodLife | None:
         """Return what was told before of its pod, except which containers run: that may have changed."""
