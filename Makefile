@@ -62,10 +62,11 @@ lint: venv ## check style, types, the direction of imports and the generated fil
 	@$(BIN)/python schemas/generate.py --check
 	@$(BIN)/python $(DASHBOARDS) --check
 
-bench: venv ## measure one poller, idle and with 1,000 simulated sandboxes, what the emitter costs Gym, and what usage of pods costs
+bench: venv ## measure one poller, idle and with 1,000 simulated sandboxes, what the emitter costs Gym, and what usage of pods and containers costs
 	@PYTHONPATH=tests $(BIN)/python tests/bench/poller_load.py
 	@PYTHONPATH=tests $(BIN)/python tests/bench/gym_starts.py
 	@PYTHONPATH=tests $(BIN)/python tests/bench/usage_of_pods.py
+	@PYTHONPATH=tests $(BIN)/python tests/bench/usage_of_containers.py
 
 soak: venv ## let 10,000 sandboxes come and go below one poller for MINUTES (30), and see that nothing grows
 	@PYTHONPATH=tests $(BIN)/python tests/bench/soak.py --minutes $(MINUTES)
