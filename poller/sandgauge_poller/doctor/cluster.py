@@ -2,12 +2,13 @@
 
 import asyncio
 import sqlite3
+import ssl
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sandgauge_poller.config import Usage
-from sandgauge_poller.doctor.finding import Finding, failed, passed
+from sandgauge_poller.doctor.finding import Finding, failed, passed, warned
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK
 from sandgauge_poller.reading.kubernetes.access import load_credentials
 from sandgauge_poller.reading.kubernetes.client import ApiServer
@@ -34,6 +35,9 @@ def examine(usage: Usage, directory: Path, environ: Mapping[str, str]) -> Iterat
         reason, _, cure = str(error).rpartition("; ")
         yield failed(what, reason, cure)
         return
+    if credentials.tls is not None and credentials.tls.verify_mode is ssl.CERT_NONE:
+        cure = "name its authority in the kubeconfig in place of insecure-skip-tls-verify"
+        yield warned(what, "the server's certificate is not checked, so anyone on the way can pose as it", cure)
     wanted = (PodList.METRICS, PodList.CORE) if usage.pods else (PodList.METRICS,)
     asked = _namespaces(directory)[:_MOST_NAMESPACES] or [credentials.namespace]
     for listed, trouble in asyncio.run(_ask(credentials, usage.timeout, wanted, asked)).items():

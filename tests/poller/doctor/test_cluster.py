@@ -31,13 +31,15 @@ async def server() -> AsyncIterator[StubServer]:
         yield stub
 
 
-async def findings(server: StubServer, tmp_path: Path, *, user: object = None, **usage) -> list[str]:
+async def findings(
+    server: StubServer, tmp_path: Path, *, user: object = None, cluster: object = None, **usage
+) -> list[str]:
     file = tmp_path / "kubeconfig"
     context = {"cluster": "c", "user": "u", "namespace": "monitor"}
     content = {
         "current-context": "here",
         "contexts": [{"name": "here", "context": context}],
-        "clusters": [{"name": "c", "cluster": {"server": server.url}}],
+        "clusters": [{"name": "c", "cluster": {"server": server.url, **(cluster or {})}}],
         "users": [{"name": "u", "user": user or {"token": TOKEN}}],
     }
     file.write_text(json.dumps(content))
@@ -109,6 +111,13 @@ async def test_credentials_that_cannot_be_used_are_all_that_is_said(server: Stub
     (said,) = await findings(server, tmp_path, user={"exec": {"command": "aws"}}, pods=True)
     assert said.startswith(f"fail  usage source kubernetes: {tmp_path}/kubeconfig: users[0].user.exec: runs a plugin")
     assert said.endswith("name a user with token, tokenFile or a client certificate, such as a service account's")
+
+
+async def test_a_server_that_is_not_checked_is_a_warning(server: StubServer, tmp_path: Path) -> None:
+    unchecked = {"server": server.url.replace("http://", "https://"), "insecure-skip-tls-verify": True}
+    warning, failure = await findings(server, tmp_path, cluster=unchecked)
+    assert warning.startswith("warn  usage source kubernetes: the server's certificate is not checked")
+    assert "no connection" in failure
 
 
 async def test_outside_of_a_pod_the_cure_is_a_kubeconfig(tmp_path: Path) -> None:

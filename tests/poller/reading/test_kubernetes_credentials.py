@@ -70,7 +70,7 @@ def test_a_context_by_its_name(tmp_path: Path) -> None:
 
 
 def test_nobody_in_particular_over_plain_http(tmp_path: Path) -> None:
-    file = write(tmp_path, cluster={"server": "http://127.0.0.1:8001"}, context={"user": ""})
+    file = write(tmp_path, cluster={"server": "http://k8s.invalid:8001"}, context={"user": ""})
     credentials = kubeconfig_credentials(file)
     assert headers(credentials) == {}
     assert credentials.tls is None
@@ -153,6 +153,10 @@ def test_a_token_in_a_file_is_read_again_each_minute_and_after_a_refusal(tmp_pat
         ({"cluster": {"server": ""}}, "clusters[0].cluster.server", "no URL", "https://host:6443"),
         ({"cluster": {"server": "https://u:p@h"}}, "clusters[0].cluster.server", "no URL", "https://host:6443"),
         ({"cluster": {"server": "https://[h"}}, "clusters[0].cluster.server", "no URL", "https://host:6443"),
+        (
+            {"cluster": {"server": "http://k8s.invalid"}, "user": {"token": SECRET}},
+            *("clusters[0].cluster.server", "unencrypted", "write https://"),
+        ),
         ({"cluster": {"proxy-url": "http://p"}}, "clusters[0].cluster.proxy-url", "proxy", "reached directly"),
         (
             {"cluster": {"certificate-authority-data": "eA=="}},

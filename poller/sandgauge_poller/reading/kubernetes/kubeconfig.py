@@ -10,6 +10,7 @@ from typing import Any
 import yaml
 from yarl import URL
 
+from sandgauge_poller.config.urls import is_loopback
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock
 from sandgauge_poller.reading.kubernetes.credentials import (
     BearerToken,
@@ -42,10 +43,13 @@ def kubeconfig_credentials(file: Path, context_name: str = "", clock: Clock = SY
     user = context.entry_named_by("user", "users", top)
     cluster.refuse("proxy-url")
     user.refuse("exec", "auth-provider", "username", "password", "as", "as-groups")
+    server, token = _server(cluster), _token(user, clock)
+    if token.headers() and server.scheme == "http" and not is_loopback(server.host or ""):
+        raise cluster.error("server", "is http://, and the user's token would go there unencrypted", "write https://")
     return Credentials(
-        server=_server(cluster),
+        server=server,
         namespace=context.text("namespace") or "default",
-        token=_token(user, clock),
+        token=token,
         tls=_tls(cluster, user),
         server_hostname=cluster.text("tls-server-name") or None,
     )
