@@ -62,9 +62,12 @@ class Taken:
 
     def __init__(self):
         self.entries = []
+        self.refuses = ()
 
     async def usage(self, sandbox, answer, kills, missed):
         await asyncio.sleep(0)
+        if sandbox.key.sandbox_id in self.refuses:
+            raise RuntimeError("an error of our own")
         self.entries.append((elapsed(), sandbox.key.sandbox_id, answer.error_type, missed, kills))
 
     def of(self, sandbox_id):
@@ -177,6 +180,17 @@ async def test_an_error_of_our_own_ends_no_loop():
         source.broken = False
         await around.until(25)
         assert sink.of("s-1") == [(None, 0)]
+
+
+@in_virtual_time
+async def test_an_answer_that_cannot_be_recorded_keeps_no_other_from_it():
+    async with usage_world() as (around, _, sink, _):
+        for name in ("s-1", "s-2", "s-3"):
+            place(around, name)
+            around.start(name)
+        sink.refuses = ("s-2",)
+        await around.until(25)
+        assert [sink.of(name) for name in ("s-1", "s-2", "s-3")] == [[(None, 0)] * 2, [], [(None, 0)] * 2]
 
 
 @in_virtual_time

@@ -20,6 +20,11 @@ def seen(at_s, cpu_time_s=None, **more):
     ("before", "now", "expected"),
     [
         (None, seen(0, 5.0), UsageWindow()),
+        # all of a life so far is a window too, unless it has only just begun
+        (None, seen(10, 5.0, started_ns=T0), UsageWindow(0.5, 10.0)),
+        (None, seen(0.5, 5.0, started_ns=T0), UsageWindow()),
+        (None, seen(10, 5.0, started_ns=T0 + 20 * SECOND), UsageWindow()),
+        (None, seen(10, started_ns=T0), UsageWindow()),
         (seen(0, 5.0), seen(10, 11.0), UsageWindow(0.6, 10.0)),
         (seen(0, 5.0), seen(10, 5.0), UsageWindow(0.0, 10.0)),  # idle is a reading
         (seen(0, 5.0), seen(0.5, 5.1), UsageWindow(pytest.approx(0.2), 0.5)),

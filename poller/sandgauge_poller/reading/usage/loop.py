@@ -175,3 +175,5 @@ class UsageLoop:
             await self._sink.usage(sandbox, answer, placed.kills(sandbox), missed)
         except StateError:
             return  # of which the store itself tells the log; the next reading is taken as ever
+        except Exception:
+            logger.exception("an answer of %s could not be recorded", placed.source.source.value)

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from sandgauge_poller.reading.usage.source import UsageObservation
 from sandgauge_poller.tracking.progress import UsageMark
 
+_SHORTEST_S = 1.0
+"""A first window that is shorter would be mostly the start itself, of which the beginning is not told to the moment."""
+
 
 @dataclass(frozen=True, slots=True)
 class UsageWindow:
@@ -30,10 +33,20 @@ def window_since(before: UsageMark | None, now: UsageObservation) -> UsageWindow
     is_reset = before is not None and _is_another_life(before, now)
     if now.cpu_used_cores is not None:
         return UsageWindow(now.cpu_used_cores, now.window_s, is_reset)
-    if before is None or is_reset or before.cpu_time_s is None or now.cpu_time_s is None:
+    if before is None:
+        return _since_its_beginning(now)
+    if is_reset or before.cpu_time_s is None or now.cpu_time_s is None:
         return UsageWindow(is_reset=is_reset)
     window_s = (now.timestamp_ns - before.timestamp_ns) / 1e9
     return UsageWindow((now.cpu_time_s - before.cpu_time_s) / window_s, window_s)
+
+
+def _since_its_beginning(now: UsageObservation) -> UsageWindow:
+    """Return the window of a first observation: all of the life so far, where it is known when that began."""
+    if now.started_ns is None or now.cpu_time_s is None:
+        return UsageWindow()
+    window_s = (now.timestamp_ns - now.started_ns) / 1e9
+    return UsageWindow(now.cpu_time_s / window_s, window_s) if window_s >= _SHORTEST_S else UsageWindow()
 
 
 def mark_of(now: UsageObservation) -> UsageMark:
