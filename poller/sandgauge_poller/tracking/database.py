@@ -2,7 +2,7 @@
 
 WAL with synchronous=NORMAL: what is committed survives the death of the process, kill -9 included. A power cut may
 take the last moments with it, and leaves the file whole. A disk that cannot take a write is tried again; a file that
-turns out to be damaged is the end of this database, and is set aside when it closes. So is one that is removed below it.
+turns out to be damaged is the end of this database, and is set aside when it closes; one that is removed ends it too.
 """
 
 import asyncio
@@ -78,7 +78,7 @@ class Database:
         self._closed = False
         self._failure: StateError | None = None
         self.damage: Future[None] = Future()
-        """Fails with a DamagedError once the file turns out to be damaged or gone; nothing can be stored from then on."""
+        """Fails with a DamagedError once the file is found damaged or gone; nothing can be stored from then on."""
         self.damage.set_running_or_notify_cancel()  # whoever stops to wait for it does not cancel it
         self._thread = threading.Thread(target=self._run, name="sandgauge-writer", daemon=True)
         self._thread.start()
