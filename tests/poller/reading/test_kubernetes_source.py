@@ -338,3 +338,18 @@ async def test_it_says_nothing_while_all_is_well(server: StubServer, caplog) -> 
     async with opened(server.url, token="hunter2-token", pods=True) as source:
         await sweep_of_one(source)
     assert not [record for record in caplog.records if record.name.startswith("sandgauge")]
+
+
+async def test_a_sandbox_that_comes_to_run_in_another_pod_is_let_go_of_whole(server: StubServer) -> None:
+    server.say(METRICS, json=pod_metrics_list(pod_metrics("p"), pod_metrics("q")))
+    server.say(FIRST_PAGE, json=pod_list(pod("p", container(restarts=1, last="OOMKilled")), pod("q", container())))
+    before = target("p")
+    after = UsageTarget(before.sandbox_id, target("q").designator)
+    async with opened(server.url, pods=True) as source:
+        for each, killed in ((before, True), (after, False)):
+            await swept(source, each)
+            kills = source.kills(each)
+            assert kills is not None
+            assert kills.main_killed is killed
+        source.forget(after)
+        assert source.kills(before) is None

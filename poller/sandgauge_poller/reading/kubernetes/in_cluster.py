@@ -18,7 +18,7 @@ from sandgauge_poller.reading.kubernetes.credentials import (
 
 FOLDER = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _HOST, _PORT = "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"
-_PLACE = "service account"
+_PLACE = "usage of kubernetes without a kubeconfig"
 _CURE = "run the poller in a pod with a service account (automountServiceAccountToken), or name a kubeconfig"
 
 

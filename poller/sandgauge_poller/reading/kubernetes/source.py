@@ -52,7 +52,7 @@ class KubernetesUsage:
     def __init__(self, credentials: Credentials, settings: KubernetesSettings, clock: Clock = SYSTEM_CLOCK) -> None:
         self._settings = settings
         self._lists = PodLists(ApiServer(credentials, timeout_s=settings.timeout_s, clock=clock), clock)
-        self._lives: dict[str, PodLife] = {}
+        self._lives: dict[tuple[str, str], PodLife] = {}
 
     @property
     def interval_s(self) -> float:
@@ -83,14 +83,14 @@ class KubernetesUsage:
 
     def kills(self, target: UsageTarget) -> Kills | None:
         """Return whether the main container was killed; only core pods tell, and nobody counts kills of children."""
-        life = self._lives.get(target.designator.id)
+        life = self._lives.get(_sandbox(target))
         if life is None or life.pod_started_ns is None:
             return None
         return Kills(since_ns=life.pod_started_ns, main_killed=life.main_killed)
 
     def forget(self, target: UsageTarget) -> None:
         """Let go of the life of its pod."""
-        self._lives.pop(target.designator.id, None)
+        self._lives.pop(_sandbox(target), None)
 
     async def close(self) -> None:
         """Close the connections."""
@@ -105,12 +105,12 @@ class KubernetesUsage:
         for pod, target in read.named:
             life = read.lives.get(pod) or self._last_life(target)
             if life is not None:
-                self._lives[target.designator.id] = life
+                self._lives[_sandbox(target)] = life
             yield target, self._answer(read.usage, read.usage.pods.get(pod), life)
 
     def _last_life(self, target: UsageTarget) -> PodLife | None:
         """Return what was told before of its pod, except which containers run: that may have changed."""
-        life = self._lives.get(target.designator.id)
+        life = self._lives.get(_sandbox(target))
         return None if life is None else replace(life, running=frozenset())
 
     async def _list_usage(self, namespace: str, wanted: frozenset[str]) -> Listing[PodUsage | ErrorType]:
@@ -136,6 +136,11 @@ class KubernetesUsage:
         if isinstance(outcome, ErrorType):
             return UsageAnswer(window=listing.window, source=self.source, error_type=outcome)
         return UsageAnswer(window=listing.window, source=self.source, observation=outcome)
+
+
+def _sandbox(target: UsageTarget) -> tuple[str, str]:
+    """Return whose target it is: a sandbox may come to run in another pod, and is let go of once."""
+    return target.designator.scope, target.sandbox_id
 
 
 def _usable(usage: PodUsage | ErrorType | None, life: PodLife | None) -> UsageObservation | ErrorType:
