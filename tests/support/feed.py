@@ -10,6 +10,7 @@ import requests
 from sandgauge_schemas import names
 from support.otlp_json import from_resource, key_values, traces
 
+OPENSANDBOX = "opensandbox"
 GYM = {names.SERVICE_NAME: "nemo-gym/tests"}
 
 
@@ -19,15 +20,18 @@ def start_span(
     trace_id: str | None = None,
     parent: str | None = None,
     attributes: Mapping[str, Any] | None = None,
+    provider: str = OPENSANDBOX,
 ) -> dict[str, Any]:
     """Return a start span that ends now; `attributes` come after its own."""
-    span = _span(names.SPAN_GYM_SANDBOX_START, sandbox_id, trace_id, parent)
+    span = _span(names.SPAN_GYM_SANDBOX_START, sandbox_id, trace_id, parent, provider)
     return {**span, "attributes": span["attributes"] + key_values(dict(attributes or {}))}
 
 
-def stop_span(sandbox_id: str, *, trace_id: str | None = None, failed: bool = False) -> dict[str, Any]:
+def stop_span(
+    sandbox_id: str, *, trace_id: str | None = None, failed: bool = False, provider: str = OPENSANDBOX
+) -> dict[str, Any]:
     """Return a stop span that ends now."""
-    span = _span(names.SPAN_GYM_SANDBOX_STOP, sandbox_id, trace_id, None)
+    span = _span(names.SPAN_GYM_SANDBOX_STOP, sandbox_id, trace_id, None, provider)
     return {**span, "status": {"code": 2}} if failed else span
 
 
@@ -50,9 +54,11 @@ def feed(
     assert answer.status_code == 200, answer.text
 
 
-def _span(name: str, sandbox_id: str | None, trace_id: str | None, parent: str | None) -> dict[str, Any]:
+def _span(
+    name: str, sandbox_id: str | None, trace_id: str | None, parent: str | None, provider: str = OPENSANDBOX
+) -> dict[str, Any]:
     now = time.time_ns()
-    own = {names.NEMO_GYM_SANDBOX_PROVIDER: "opensandbox"}
+    own = {names.NEMO_GYM_SANDBOX_PROVIDER: provider}
     if sandbox_id is not None:
         own[names.NEMO_GYM_SANDBOX_ID] = sandbox_id
     return {
