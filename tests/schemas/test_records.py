@@ -8,6 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from sandgauge_poller.export.messages import encode_span, export_request
 from sandgauge_schemas import names
+from sandgauge_schemas.placement import Identity
 from sandgauge_schemas.quantity import Quantity, parse_quantity
 from sandgauge_schemas.records import (
     Allocation,
@@ -128,6 +129,31 @@ def test_worked_quantities_go_out_as_the_contract_says(resource, quantity, expec
     found = SandboxResourceAmounts(**{resource: amount}).to_attributes("p")
     assert found == {f"p.{resource}": expected}
     assert isinstance(found[f"p.{resource}"], float)
+
+
+@pytest.mark.parametrize(
+    ("kind", "scope", "id_"),
+    [
+        ("kubernetes", "http://osb.example:8080", "namespaces/training/pods/sandbox-7f3a"),
+        ("docker-container", "unix:///var/run/docker.sock", "ab" * 32),
+        ("ecs-task", "training", "arn:aws:ecs:eu-west-1:123456789012:task/training/0b1c2d3e"),
+        ("provider-sandbox", "https://sandboxes.example", "i3kd81hx"),
+    ],
+)
+def test_every_kind_of_designator_is_whole_or_absent(kind, scope, id_):
+    record = AllocationRecord(
+        keys=JoinKeys(sandbox_id="s", provider="p"),
+        status=ReadingStatus(source="docker.inspect", error_type="no_supported_quantity"),
+        allocation=Allocation(designator=Identity(kind, scope, id_)),
+    )
+    attributes = record.to_attributes()
+    prefix = f"{SANDBOX}.allocation.designator"
+    parts = {f"{prefix}.kind": kind, f"{prefix}.scope": scope, f"{prefix}.id": id_}
+    assert {key: value for key, value in attributes.items() if key.startswith(prefix)} == parts
+    assert AllocationRecord.from_attributes(attributes) == record
+    for part in parts:
+        torn = {key: value for key, value in attributes.items() if key != part}
+        assert AllocationRecord.from_attributes(torn).allocation.designator is None
 
 
 def test_a_request_with_sidecars_keeps_them_apart_from_the_main_shape():
