@@ -78,6 +78,8 @@ class Pace:
     unread: int = 0
     """Readings that were due while no poller ran, until they are counted."""
     last_status: float = float("-inf")
+    taken_up: float = float("-inf")
+    """When it was asked at once since its control plane spoke again; an answer of its own wipes that out."""
     last_alive_ns: int = 0
     """When the control plane was last asked and still had it, ns since the epoch."""
     over: Over | None = None

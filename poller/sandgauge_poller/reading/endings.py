@@ -3,7 +3,7 @@
 from sandgauge_poller.reading.context import Over, ReadingContext
 from sandgauge_poller.reading.missed import due_until, taken_back
 from sandgauge_poller.reading.provider import ReadWindow, SandboxState, StatusReading
-from sandgauge_poller.reading.schedule import Due, Task
+from sandgauge_poller.reading.schedule import LONGEST_BACK_OFF_S, Due, Task
 from sandgauge_poller.reading.unanswered import Unanswered
 from sandgauge_poller.reading.verdict import NOT_FOUND_APART_NS, Standing, Verdict, judge
 from sandgauge_poller.tracking import sender_clock
@@ -258,6 +258,9 @@ class Endings:
             missed += due_until(pace.next_due, doomed, interval)
         progress.missed = max(0, missed) + pace.unread
         progress.failed_in_a_row_ns = []
+        if (usage := progress.usage) is not None:
+            usage.missed -= sum(failed_ns >= doomed_ns for failed_ns in usage.failed_in_a_row_ns)
+            usage.failed_in_a_row_ns = []
         pace.failures, pace.next_due, pace.unread = 0, None, 0
 
     def _last_reading_s(self, sandbox: Tracked) -> float:
@@ -276,6 +279,7 @@ class Endings:
         if status.state is None:
             self._unanswered.add(sandbox)
         else:
+            pace.taken_up = float("-inf")
             self._take_up_again(sandbox.deployment or "")
         return status
 
@@ -288,7 +292,11 @@ class Endings:
         context = self._context
         now = context.clock.monotonic()
         for sandbox in self._unanswered.take(deployment):
-            pace, at = context.pace(sandbox), context.first_reads[deployment].claim(now)
+            pace = context.pace(sandbox)
+            if now - pace.taken_up < LONGEST_BACK_OFF_S:
+                self._unanswered.add(sandbox)  # it is this sandbox of which nothing is said, and not the control plane
+                continue
+            pace.taken_up, at = now, context.first_reads[deployment].claim(now)
             sooner = {Task.STATUS, Task.CONFIRM_END}
             if pace.failures:
                 sooner.add(Task.SAMPLE)

@@ -123,3 +123,21 @@ async def test_an_ended_sandbox_takes_no_turn():
         await w.until(700)
         times = [time for time in w.provider.times("status", IDS[1]) if time > 600]
         assert {round(later - earlier) for earlier, later in pairwise(times)} == {10}
+
+
+@in_virtual_time
+async def test_one_of_which_nothing_is_said_while_others_are_answered_is_read_less_often():
+    async with world() as w:
+        for sandbox_id in IDS:
+            w.start(sandbox_id)
+            w.provider[sandbox_id].state = SandboxState.PAUSED  # so that each is asked for at its interval
+        silence(w, ["s-0"])
+        await w.until(630)
+        assert len(w.provider.times("status", "s-1")) > 50
+        assert len(asked(w, ("sample",), 30, 630)) <= 60
+        assert len([call for call in asked(w, ("status",), 30, 630) if call.sandbox_id == "s-0"]) <= 80
+        missed = sum(entry.detail[1] for entry in w.sink.of("sample", "s-0"))
+        assert missed == pytest.approx(63, abs=6)
+        speak(w, ["s-0"])
+        await w.until(700)
+        assert w.sink.of("sample", "s-0")[-1].detail[0] is None
