@@ -23,6 +23,8 @@ pytestmark = pytest.mark.integration
 
 SAMPLE, SUMMARY = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY
 INTERVAL_S = 1.0
+PATIENCE_S = 90.0
+"""For what is awaited, on a machine that is busy with other work too."""
 WAYS = {"direct": "auto", "proxied": "true"}
 UNTIL_TOLD = "until test -s /end; do sleep 0.1; done"
 ENTRYPOINTS = {
@@ -54,7 +56,7 @@ class Watch:
         """Return what came of each reading of a life: an error type, or None."""
         return [span.attributes.get(names.ERROR_TYPE) for span in self.spans(SAMPLE, life)]
 
-    def wait_for_errors(self, life: str, error: str | None, count: int, *, after_ns: int = 0, timeout: float) -> None:
+    def wait_for_errors(self, life: str, error: str | None, count: int, *, after_ns: int) -> None:
         """Return once so many readings of a life that began after a moment came out so."""
         self.sink.wait_for(
             lambda _: (
@@ -64,7 +66,7 @@ class Watch:
                 )
                 >= count
             ),
-            timeout,
+            PATIENCE_S,
         )
 
 
@@ -80,9 +82,9 @@ class Story:
         self.moments[moment] = time.time_ns()
         return self.moments[moment]
 
-    def wait_for_errors(self, life: str, error: str | None, count: int, after_ns: int, timeout: float = 30) -> None:
+    def wait_for_errors(self, life: str, error: str | None, count: int, after_ns: int) -> None:
         for watch in self.watches.values():
-            watch.wait_for_errors(life, error, count, after_ns=after_ns, timeout=timeout)
+            watch.wait_for_errors(life, error, count, after_ns=after_ns)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +114,7 @@ def story(opensandbox_server: OpenSandboxServer, tmp_path_factory: pytest.TempPa
         for poller in pollers:
             feed(poller.endpoint, *(stop_span(ids[life]) for life in LIVES if life not in BY_ITSELF))
         for watch in watches.values():
-            watch.sink.wait_for(lambda seen: len(seen.spans(SUMMARY)) >= len(LIVES), 30)
+            watch.sink.wait_for(lambda seen: len(seen.spans(SUMMARY)) >= len(LIVES), PATIENCE_S)
         yield told
         assert [poller.complaints() for poller in pollers] == [[], []]
         assert [violation for watch in watches.values() for violation in watch.sink.violations] == []
@@ -136,7 +138,7 @@ def live(story: Story, server: OpenSandboxServer, ids: dict[str, str]) -> None:
         for one in [pool.submit(happen) for happen in lives.values()]:
             one.result()
     for watch in story.watches.values():
-        watch.sink.wait_for(lambda seen: len(seen.spans(SUMMARY)) >= len(BY_ITSELF), 30)
+        watch.sink.wait_for(lambda seen: len(seen.spans(SUMMARY)) >= len(BY_ITSELF), PATIENCE_S)
     restart(story, server)
 
 
@@ -152,7 +154,9 @@ def kill_execd(story: Story, server: OpenSandboxServer, sandbox_id: str) -> None
     server.signal_execd(sandbox_id, "KILL")
     for watch in story.watches.values():
         before = len(watch.spans(SAMPLE, "execd killed"))
-        watch.sink.wait_for(lambda _, w=watch, b=before: len(w.spans(SAMPLE, "execd killed")) >= b + FAILURES, 40)
+        watch.sink.wait_for(
+            lambda _, w=watch, b=before: len(w.spans(SAMPLE, "execd killed")) >= b + FAILURES, PATIENCE_S
+        )
 
 
 def stop_execd(story: Story, server: OpenSandboxServer, sandbox_id: str) -> None:
@@ -164,7 +168,7 @@ def stop_execd(story: Story, server: OpenSandboxServer, sandbox_id: str) -> None
 
 def end(story: Story, server: OpenSandboxServer, life: str, sandbox_id: str) -> None:
     server.inside(sandbox_id, "echo now > /end")
-    wait_until(lambda: not server.is_running(sandbox_id), timeout_s=30, what=f"the end of what {life}")
+    wait_until(lambda: not server.is_running(sandbox_id), timeout_s=PATIENCE_S, what=f"the end of what {life}")
     state = "{{.State.OOMKilled}} {{.State.ExitCode}}"
     story.notes[life] = server.daemon.docker("inspect", "--format", state, f"sandbox-{sandbox_id}")
 
@@ -172,7 +176,7 @@ def end(story: Story, server: OpenSandboxServer, life: str, sandbox_id: str) -> 
 def restart(story: Story, server: OpenSandboxServer) -> None:
     server.kill()
     killed = story.mark("server killed")
-    story.watches["proxied"].wait_for_errors("healthy", "connection", 2, after_ns=killed, timeout=20)
+    story.watches["proxied"].wait_for_errors("healthy", "connection", 2, after_ns=killed)
     server.start()
     back = story.mark("server back")
     story.wait_for_errors("healthy", None, 2, back)
