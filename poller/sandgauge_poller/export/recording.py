@@ -6,7 +6,7 @@ from dataclasses import replace
 from sandgauge_poller.export.outbox import OutboxItem, Rank
 from sandgauge_poller.export.series import MILLISECOND_NS, Observed, Points, PointSettings, advance
 from sandgauge_poller.export.spans import record_span
-from sandgauge_poller.export.usage import USAGE_QUANTITIES, settled, total_cpu_time_s
+from sandgauge_poller.export.usage import USAGE_QUANTITIES, total_cpu_time_s
 from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import MOST_FAILED_KEPT, Progress, UsageProgress
@@ -195,7 +195,7 @@ def _readings(sandbox: Tracked) -> Progress | UsageProgress:
     progress = sandbox.progress
     if progress.usage is None or progress.readings or progress.missed:
         return progress
-    return settled(sandbox, progress.usage)
+    return progress.usage
 
 
 def _is_another(allocation: Allocation, progress: Progress, error_type: ErrorType | None) -> bool:

@@ -8,7 +8,6 @@ from sandgauge_poller.export.series import MILLISECOND_NS, Observed, Points, Poi
 from sandgauge_poller.export.spans import record_span
 from sandgauge_poller.reading.usage.rates import UsageWindow, mark_of, window_since
 from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageObservation
-from sandgauge_poller.tracking import sender_clock
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import MOST_FAILED_KEPT, Progress, UsageProgress
 from sandgauge_schemas import names
@@ -103,16 +102,6 @@ def total_cpu_time_s(usage: UsageProgress) -> float | None:
     if usage.mark is None or usage.mark.cpu_time_s is None:
         return None
     return usage.earlier_cpu_time_s + usage.mark.cpu_time_s
-
-
-def settled(sandbox: Tracked, usage: UsageProgress) -> UsageProgress:
-    """Return a copy whose missed readings are those of the living: without the failures that the end explains."""
-    end = sandbox.progress.end
-    doomed_ns = sender_clock.stop_began_ns(sandbox.lifecycle) or (end.at_ns if end else None)
-    if doomed_ns is None:
-        return usage
-    explained = sum(failed_ns >= doomed_ns for failed_ns in usage.failed_in_a_row_ns)
-    return replace(usage, missed=max(0, usage.missed - explained))
 
 
 def _usage_of(progress: Progress, source: ResourceSource) -> UsageProgress:

@@ -10,7 +10,7 @@ from sandgauge_poller.export import recording, series
 from sandgauge_poller.export.messages import export_request
 from sandgauge_poller.export.series import PointSettings
 from sandgauge_poller.export.usage import last_kills, record_usage, take_kills
-from sandgauge_poller.ingest.events import StartEvent, StopEvent
+from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.reading.provider import ReadWindow, SampleReading, Usage
 from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageObservation
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
@@ -208,24 +208,6 @@ def test_where_execd_is_read_too_the_readings_counted_are_its(sandbox):
     summary = summary_of(sandbox)
     assert summary.readings_count == 1
     assert set(summary.statistics) == {"cpu_used_percentage", "cpu_used_cores"}
-
-
-def test_failures_that_the_stop_explains_are_not_missed(sandbox):
-    take(sandbox, answer(0, 1.0))
-    take(sandbox, failure(10), missed=1)
-    take(sandbox, failure(20, ErrorType.NOT_FOUND), missed=1)
-    stop = StopEvent(
-        trace_id=b"\x01" * 16,
-        span_id=b"\x03" * 8,
-        start_ns=T0 + 15 * SECOND,
-        end_ns=T0 + 16 * SECOND,
-        received_ns=T0 + 21 * SECOND,
-        keys=sandbox.keys,
-        scope=None,
-        failed=False,
-    )
-    sandbox.lifecycle = sandbox.lifecycle.with_stop(stop)
-    assert summary_of(sandbox, at_s=16).readings_missed == 1
 
 
 def test_what_a_source_told_is_kept_over_a_restart(sandbox):

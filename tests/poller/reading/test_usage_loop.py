@@ -5,10 +5,13 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+import pytest
+
 from sandgauge_poller.ingest.final_reading import FinalReading
 from sandgauge_poller.reading.provider import ReadWindow, SandboxState
 from sandgauge_poller.reading.usage.loop import PlacedSource, UsageLoop
 from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageObservation
+from sandgauge_poller.tracking.progress import UsageProgress
 from sandgauge_schemas.names import EndReason, ErrorType, ResourceSource
 from sandgauge_schemas.placement import Identity
 from support.reading_doubles import LIMITED, at, elapsed
@@ -251,6 +254,29 @@ async def test_without_daemons_readings_a_sandbox_still_lives_and_ends():
         assert around.summary()["reason"] is EndReason.GONE
         assert around.summary()["missed"] == 0
         assert around.kinds() == ["allocation", "ended", "summary"]
+
+
+@pytest.mark.parametrize(("is_told", "reason"), [(False, EndReason.GONE), (True, EndReason.STOPPED)])
+@in_virtual_time
+async def test_readings_that_its_end_explains_were_not_missed(is_told, reason):
+    async with usage_world(without_execd=True) as (around, source, _, _):
+        place(around, "s-1")
+        sandbox = around.start()
+        before_ns = around.context.clock.now_ns()
+        await around.until(15)
+        assert around.provider.times("status") == [2.0]  # when it was last known to live
+        since_ns = around.context.clock.now_ns()
+        sandbox.progress.usage = UsageProgress(
+            source=ResourceSource.DOCKER_STATS, missed=5, failed_in_a_row_ns=[before_ns, since_ns, since_ns + 1]
+        )
+        around.delete()
+        source.failures["s-1"] = ErrorType.NOT_FOUND
+        if is_told:
+            around.stop()
+        await around.until(40)
+        assert around.summary()["reason"] is reason
+        assert sandbox.progress.usage.missed == 3
+        assert sandbox.progress.usage.failed_in_a_row_ns == []
 
 
 @in_virtual_time
