@@ -46,7 +46,7 @@ demo: $(DEMO_STAMP) ## run the whole pipeline on simulated sandboxes; needs Pyth
 
 test: venv ## run all tests; those of a real part that is not found are skipped, and say so
 	@$(BIN)/pytest $(SIDE_BY_SIDE) 4 -m 'not load'
-	@$(BIN)/pytest $(SIDE_BY_SIDE) 3 -m load
+	@$(BIN)/pytest $(SIDE_BY_SIDE) 2 -m load
 
 unit: venv ## run the tests that need no real part and no load, which are most of them
 	@$(BIN)/pytest $(SIDE_BY_SIDE) 4 -m 'not integration and not load'

@@ -306,8 +306,8 @@ def test_memory_and_disk_stay_bounded_while_it_is_away_and_what_is_left_arrives(
         assert _memory(poller) - memory < 16 * 2**20
         assert _disk(state) <= disk + 4 * 2**20
         with OtlpSink(port) as sink:
-            sink.wait_for(lambda seen: len(seen.spans(ALLOCATION)) == len(ids), 30)
-            wait_until(lambda: account(state, "metrics").delivered > 0, timeout_s=30, what="points again")
+            sink.wait_for(lambda seen: len(seen.spans(ALLOCATION)) == len(ids), 90)
+            wait_until(lambda: account(state, "metrics").delivered > 0, timeout_s=90, what="points again")
         assert all(account(state, signal).is_exact for signal in ("traces", "metrics"))
     # Points went first: no allocation was given up for them.
     assert account(_state(poller), "traces").is_exact
