@@ -5,6 +5,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
+from hypothesis import settings
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -16,6 +17,11 @@ from support.otlp_sink import OtlpSink
 pytest_plugins = ["support.side_by_side"]
 
 MakeSink = Callable[..., OtlpSink]
+
+
+# A first example may have to load the registry, on a machine that is busy with others.
+settings.register_profile("unhurried", deadline=None)
+settings.load_profile("unhurried")
 
 
 @pytest.fixture
