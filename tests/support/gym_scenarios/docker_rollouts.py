@@ -5,6 +5,7 @@
 
 import asyncio
 import os
+import re
 from typing import Any
 
 from nemo_gym.rollout_correlation import rollout_context
@@ -14,6 +15,8 @@ from nemo_gym.telemetry.endpoints import traced_rollout_endpoint
 
 BUSY_S = 10
 LEFT_S = 8
+_TIME = re.compile(r"(\d+)m([\d.]+)s")
+"""As the shell writes the CPU time of its children, of user and system."""
 
 
 def _sandbox(**more: Any) -> AsyncSandbox:
@@ -23,11 +26,14 @@ def _sandbox(**more: Any) -> AsyncSandbox:
 
 async def docker_rollouts() -> dict[str, Any]:
     """In one rollout a sandbox that is busy up to its limits and then stopped, in the other one that is left alone."""
+    seen: dict[str, Any] = {}
 
     async def use_sandbox() -> str:
         async with _sandbox(resources={"cpu": 0.5, "memory_mib": 128}) as sandbox:
             await sandbox.start()
-            await sandbox.exec(f"busybox timeout {BUSY_S} sh -c 'while :; do :; done'")
+            done = await sandbox.exec(f"busybox timeout {BUSY_S} sh -c 'while :; do :; done'; times")
+            of_children = done.stdout.splitlines()[-1]
+            seen["busy_s"] = sum(float(part) * 60 + float(rest) for part, rest in _TIME.findall(of_children))
             return sandbox._handle.sandbox_id
 
     async def leave_sandbox() -> str:
@@ -40,7 +46,7 @@ async def docker_rollouts() -> dict[str, Any]:
 
     works = {"9-0": use_sandbox, "9-1": leave_sandbox}
     ids = await asyncio.gather(*(roll_out(rollout_id, work) for rollout_id, work in works.items()))
-    return {"ids": dict(zip(works, ids, strict=True))}
+    return {"ids": dict(zip(works, ids, strict=True)), **seen}
 
 
 SCENARIOS = (docker_rollouts,)
