@@ -21,15 +21,30 @@ def advise(config: Config) -> Iterator[Fault]:
     if config.sampling.collection_interval and config.sampling.timeout <= _EXECD_MEASURES_S:
         reason = "is no longer than a reading takes, so every reading will fail"
         yield Fault(("sampling", "timeout"), reason, "write 2s or more")
-    if config.export.tls.insecure_skip_verify:
-        yield _unverified(("export", "tls", "insecure_skip_verify"))
+    yield from _of_deployments(config)
+    yield from _of_certificates(config)
+
+
+def _of_deployments(config: Config) -> Iterator[Fault]:
     daemons = [index for index, deployment in enumerate(config.deployments) if deployment.provider == "docker"]
     for index in daemons[1:]:
         reason = "is another Docker daemon, and Gym's docker provider does not say which one a sandbox is on"
         yield Fault(("deployments", index, "provider"), reason, "run a poller for each of them")
     for index, deployment in enumerate(config.deployments):
-        if deployment.tls.insecure_skip_verify:
-            yield _unverified(("deployments", index, "tls", "insecure_skip_verify"))
+        sources = [source.deployments or (deployment.name,) for source in config.usage_sources]
+        if not deployment.execd and not any(deployment.name in served for served in sources):
+            reason = "is false, and no usage source serves this deployment: nothing tells what its sandboxes use"
+            yield Fault(("deployments", index, "execd"), reason, "name a source under usage, or leave this out")
+
+
+def _of_certificates(config: Config) -> Iterator[Fault]:
+    if config.export.tls.insecure_skip_verify:
+        yield _unverified(("export", "tls", "insecure_skip_verify"))
+    certificates = {"deployments": [d.tls for d in config.deployments], "usage": [u.tls for u in config.usage]}
+    for section, settings in certificates.items():
+        for index, tls in enumerate(settings):
+            if tls.insecure_skip_verify:
+                yield _unverified((section, index, "tls", "insecure_skip_verify"))
 
 
 def _unverified(path: tuple[str | int, ...]) -> Fault:

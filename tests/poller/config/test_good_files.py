@@ -119,6 +119,18 @@ def test_export_endpoint_is_a_base(tmp_path: Path, written: str, meant: str) -> 
             "deployments[0].tls.insecure_skip_verify",
             "pose",
         ),
+        (
+            "usage:\n  - kind: docker\n    endpoint: https://a:2376\n    tls: {insecure_skip_verify: true}\n",
+            4,
+            "usage[0].tls.insecure_skip_verify",
+            "pose",
+        ),
+        (
+            "deployments:\n  - name: a\n    endpoint: http://a\n    execd: false\n",
+            4,
+            "deployments[0].execd",
+            "no usage source serves",
+        ),
     ],
 )
 def test_warnings(tmp_path: Path, text: str, line: int, key: str, reason: str) -> None:
