@@ -18,7 +18,8 @@ def advise(config: Config) -> Iterator[Fault]:
     if not config.export.traces:
         yield Fault(("export", "traces"), "is false, so nothing is read", "set it to true to read sandboxes")
     # execd's answer takes a second, because it measures CPU over one.
-    if config.sampling.collection_interval and config.sampling.timeout <= _EXECD_MEASURES_S:
+    reads_execd = not config.deployments or any(deployment.execd for deployment in config.deployments)
+    if reads_execd and config.sampling.collection_interval and config.sampling.timeout <= _EXECD_MEASURES_S:
         reason = "is no longer than a reading takes, so every reading will fail"
         yield Fault(("sampling", "timeout"), reason, "write 2s or more")
     yield from _of_deployments(config)

@@ -179,6 +179,11 @@ MACHINE = Deployment(name="machine", provider="docker", endpoint="unix:///var/ru
 REMOTE = Deployment(name="remote", provider="docker", endpoint="https://docker.example:2376")
 
 
+def test_a_short_timeout_is_no_trouble_where_no_daemon_inside_is_read(tmp_path: Path) -> None:
+    text = "deployments: [{name: machine, provider: docker, endpoint: unix:///a}]\nsampling: {timeout: 500ms}\n"
+    assert load_text(tmp_path, text).warnings == ()
+
+
 def test_of_several_docker_daemons_spans_do_not_say_which(tmp_path: Path) -> None:
     text = """\
 deployments:

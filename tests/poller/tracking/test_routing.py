@@ -5,6 +5,7 @@ from sandgauge_poller.tracking.routing import DeploymentNames, RouteOutcome, Rou
 EAST = DeploymentNames("east", "opensandbox", frozenset({"http://east:8080", "https://east.example"}))
 WEST = DeploymentNames("west", "opensandbox", frozenset({"http://west:8080"}))
 LOCAL = DeploymentNames("local", "docker", frozenset({"http://docker:2375"}))
+SOCKET = DeploymentNames("socket", "docker", frozenset({"unix:///var/run/docker.sock"}))
 NAMELIKE = DeploymentNames("opensandbox", "docker", frozenset({"http://docker:2375"}))
 
 
@@ -25,6 +26,8 @@ NAMELIKE = DeploymentNames("opensandbox", "docker", frozenset({"http://docker:23
         ([EAST, WEST], None, None, "provider:", "unmatched"),
         ([EAST, LOCAL], "docker", None, "local", "matched"),
         ([EAST, LOCAL], None, None, "provider:", "unmatched"),
+        ([LOCAL, SOCKET], "docker", "unix:///var/run/docker.sock", "socket", "matched"),
+        ([LOCAL, SOCKET], "docker", None, "provider:docker", "unmatched"),
         ([NAMELIKE], "opensandbox", None, "provider:opensandbox", "not_configured"),
         ([], None, None, "provider:", "not_configured"),
         ([], "opensandbox", "http://east:8080", "provider:opensandbox", "not_configured"),
