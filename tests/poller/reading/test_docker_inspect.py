@@ -130,11 +130,17 @@ def test_the_state_says_how_it_lives_and_whether_memory_was_the_reason(state, ex
         (CONTAINER_ID[:11], False),
         (f"{CONTAINER_ID[:11]}f", False),
         ("nemo-gym", False),
+        (CONTAINER_ID[:32], False),
         ("/nemo-gym-1", False),
     ],
 )
 def test_a_container_is_called_by_its_name_or_its_id(sandbox_id, is_it):
     assert parse_container(inspect_answer()).is_called(sandbox_id) is is_it
+
+
+@pytest.mark.parametrize(("name", "is_it"), [("cd" * 6, False), ("cd" * 32, False), ("cd" * 16, True)])
+def test_a_name_that_looks_like_an_id_is_not_taken_for_one(name, is_it):
+    assert parse_container(inspect_answer(name=name)).is_called(name) is is_it
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"[]", b"{}", b"[" * 5000, b'{"message":"No such container"}', b"\xff"])

@@ -17,8 +17,8 @@ from sandgauge_schemas.names import AllocationNote
 from sandgauge_schemas.resources import SandboxResourceAmounts
 
 _ID = re.compile(r"[0-9a-f]{64}")
-_SHORTEST_ID = 12
-"""Digits of an id that Docker itself shows; a shorter one could soon be another container's."""
+_SHOWN_ID = re.compile(r"[0-9a-f]{12}|[0-9a-f]{64}")
+"""An id as Docker itself shows it, in short or whole."""
 
 _STATES = {
     "created": SandboxState.PENDING,
@@ -49,11 +49,12 @@ class Container:
     oom_killed: bool | None
 
     def is_called(self, sandbox_id: str) -> bool:
-        """Tell whether that is its name or its id, whole or as Docker shortens it.
+        """Tell whether that is its id, as Docker shows ids, or else its name.
 
-        Docker finds containers by any digits that their id begins with, which are no name of a sandbox.
+        Docker itself finds containers by any digits that their id begins with, and by a name before any id: one that is
+        called as another's id is not taken for that other.
         """
-        return sandbox_id == self.name or (len(sandbox_id) >= _SHORTEST_ID and self.id.startswith(sandbox_id))
+        return self.id.startswith(sandbox_id) if _SHOWN_ID.fullmatch(sandbox_id) else self.name == sandbox_id
 
 
 def parse_container(body: bytes) -> Container | None:
