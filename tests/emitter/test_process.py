@@ -47,6 +47,7 @@ print(*set(sys.modules) - before)
 """
 
 
+@pytest.mark.load  # for the clock that it looks at
 def test_an_import_is_light():
     times = []
     for _ in range(5):
@@ -119,6 +120,7 @@ sys.exit(7)
 """
 
 
+@pytest.mark.load  # for the clock that it looks at
 @pytest.mark.parametrize("collector", [away, silent])
 def test_the_process_ends_soon_whatever_became_of_the_collector(collector):
     with collector() as endpoint:
@@ -164,6 +166,7 @@ def test_spans_of_a_forked_child_and_of_its_parent_arrive_once(otlp_sink, end):
     assert len({span.span_id for span in otlp_sink.spans()}) == len(otlp_sink.spans()) == 7
 
 
+@pytest.mark.load  # for the clock that it looks at
 def test_spans_of_a_forked_child_arrive_although_it_is_killed(otlp_sink):
     process = subprocess.Popen(
         [sys.executable, "-c", FORK.format(end="import signal; signal.pause()")],
@@ -239,6 +242,7 @@ ended = time.monotonic()
 """
 
 
+@pytest.mark.load  # for the clock that it looks at
 def test_two_runs_share_the_time_at_the_end():
     with away() as endpoint:
         assert 2 < float(run(TWO_RUNS, on(endpoint)).stdout) < 5
@@ -247,6 +251,7 @@ def test_two_runs_share_the_time_at_the_end():
 WORKERS_AND_END = "import multiprocessing.util\n" + RECORD_AND_END.format(number=1)
 
 
+@pytest.mark.load  # for the clock that it looks at
 def test_a_program_with_workers_does_not_wait_twice():
     with away() as endpoint:
         start = time.monotonic()
