@@ -14,8 +14,6 @@ from sandgauge_schemas.records import JoinKeys
 
 _Key = TypeVar("_Key", RolloutName, str)
 
-_NAMES_OF_A_ROLLOUT = 3
-
 
 @dataclass(frozen=True, slots=True)
 class SandboxKey:
@@ -62,7 +60,7 @@ class Change:
 
 
 class ActiveSet:
-    """Apply events, in any order; `capacity` bounds sandboxes, and four times as much what waits for one."""
+    """Apply events, in any order; `capacity` bounds sandboxes, four times as much stops and names of rollouts."""
 
     def __init__(self, routing: Routing, capacity: int) -> None:
         self._routing = routing
@@ -70,7 +68,7 @@ class ActiveSet:
         self._sandboxes: dict[SandboxKey, Tracked] = {}
         self._by_rollout: dict[RolloutName, list[Tracked]] = {}
         self._by_id: dict[str, list[Tracked]] = {}
-        self._rollouts: BoundedDict[RolloutName, RolloutEvent] = BoundedDict(4 * capacity * _NAMES_OF_A_ROLLOUT)
+        self._rollouts: BoundedDict[RolloutName, RolloutEvent] = BoundedDict(4 * capacity)
         self._waiting_stops: BoundedDict[SandboxKey, StopEvent] = BoundedDict(4 * capacity)
 
     def __len__(self) -> int:

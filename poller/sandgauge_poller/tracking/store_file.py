@@ -18,7 +18,7 @@ from sandgauge_poller.tracking.migrations import MIGRATIONS
 
 logger = logging.getLogger(__name__)
 
-_CACHE_KIB = 16 * 1024
+_CACHE_KIB = 4 * 1024
 """Ids are random, so a burst of spans touches pages all over the file; SQLite's own 2 MiB do not hold them."""
 
 _WAL_BYTES_KEPT = 64 * 1024 * 1024
