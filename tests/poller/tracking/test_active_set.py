@@ -248,7 +248,7 @@ def test_what_waits_for_a_sandbox_is_bounded():
     strangers = [stop(1, sandbox_id=f"s-{number}") for number in range(100)]
     others = [rollout(1, "7-0", trace_id=number.to_bytes(16, "big")) for number in range(100)]
     active, _ = applied(EAST_ONLY, [*strangers, *others], capacity=capacity)
-    assert (len(active._waiting_stops), len(active._rollouts)) == (4 * capacity, 3 * 4 * capacity)
+    assert (len(active._waiting_stops), len(active._rollouts)) == (4 * capacity, 4 * capacity)
     active.apply(start(2, sandbox_id="s-99"))
     (sandbox,) = active
     assert sandbox.lifecycle.stop == strangers[99]
