@@ -48,6 +48,8 @@ def explain(error: ErrorDetails) -> Fault:
     if error["type"] in {"enum", "literal_error"}:
         choices = str(context["expected"]).replace("'", "")
         return Fault(path, "is not one of its values", f"write {choices}")
+    if error["type"] == "greater_than_equal":
+        return Fault(path, f"must be at least {context['ge']:g}", "write a larger value")
     reason, cure = _WORDS.get(error["type"], _NO_WORDS)
     if error["input"] is None and error["type"] != "missing":
         reason = "has no value"
