@@ -9,6 +9,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
 SERVICES = COMPOSE["services"]
+ALERTS = (ROOT / "collector-config" / "backends" / "prometheus-rules" / "sandgauge.rules.yml").read_text()
 ENV = dict(line.split("=", 1) for line in (ROOT / ".env").read_text().splitlines() if line and not line.startswith("#"))
 DOCKERFILE = (ROOT / "poller" / "Dockerfile").read_text()
 PUBLISHED = re.compile(r"127\.0\.0\.1:\$\{(?P<variable>\w+)\}:\d+")
@@ -38,7 +39,19 @@ def test_ingest_is_not_published_and_that_it_asks_for_no_token_is_said_here():
     poller = SERVICES["poller"]
     assert not any("4319" in port for port in poller["ports"])
     assert poller["environment"]["SANDGAUGE_INSECURE_LISTEN"] == "true"
-    assert "# - 127.0.0.1:${SANDGAUGE_INGEST_PORT}:4319" in (ROOT / "docker-compose.yml").read_text()
+
+
+def test_without_its_hash_the_commented_line_publishes_ingest_on_loopback():
+    shipped = (ROOT / "docker-compose.yml").read_text()
+    (commented,) = [line for line in shipped.splitlines() if "SANDGAUGE_INGEST_PORT" in line]
+    published = yaml.safe_load(shipped.replace(commented, commented.replace("#", "")))
+    assert published["services"]["poller"]["ports"][-1] == "127.0.0.1:${SANDGAUGE_INGEST_PORT}:4319"
+
+
+def test_what_an_alert_says_to_raise_is_a_variable_here():
+    named = set(re.findall(r"\b[A-Z]+(?:_[A-Z]+)+\b", ALERTS))
+    assert named
+    assert all(SERVICES["collector"]["environment"][name] == f"${{{name}}}" for name in named)
 
 
 def test_every_image_is_pinned_by_a_tag_of_the_variables():
@@ -64,7 +77,7 @@ def test_every_receiver_that_another_container_reaches_listens_beyond_loopback()
 def test_every_mounted_file_of_this_checkout_is_there():
     for service in SERVICES.values():
         for volume in service.get("volumes", []):
-            source = volume.split(":")[0]
+            source = volume["source"] if isinstance(volume, dict) else volume.split(":")[0]
             if source.startswith("./"):
                 assert (ROOT / source).exists(), source
 
@@ -72,6 +85,14 @@ def test_every_mounted_file_of_this_checkout_is_there():
 def test_the_dockerfile_needs_no_frontend_and_no_package_manager_of_the_system():
     assert "syntax=" not in DOCKERFILE
     assert "apt" not in DOCKERFILE
+
+
+def test_the_image_makes_no_volume_by_itself():
+    """It would be one for each container that keeps nothing too, and `docker compose down` leaves those behind."""
+    assert not re.search(r"^VOLUME", DOCKERFILE, re.MULTILINE)
+
+
+def test_the_dockerfile_installs_what_was_checked_for_a_user_without_rights():
     assert "USER 10002:10002" in DOCKERFILE
     assert "HEALTHCHECK" in DOCKERFILE
     assert "--require-hashes" in DOCKERFILE

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,9 @@ import requests
 
 from sandgauge_demo.deployment.control import PREFIX
 from sandgauge_schemas import names
+from support.build_cache import REPOSITORY
 from support.compose_stack import ComposeStack
+from support.documents import code_block, document
 from support.feed import GYM, start_span
 from support.otlp_json import from_resource, traces
 from support.waiting import wait_until
@@ -156,12 +159,45 @@ def test_a_port_that_is_taken_is_named_and_another_takes_its_place(stack):
     bring_up(stack, "up", "--detach")
 
 
+def test_without_a_name_server_the_poller_starts_at_once_all_the_same(stack):
+    """It asks whether a demo runs, by a name that others than Docker would have to deny; here nobody answers."""
+    began = datetime.fromisoformat(stack.container("poller")["State"]["StartedAt"])
+    first = next(json.loads(line)["time"] for line in stack.logs("poller") if line.startswith("{"))
+    assert (datetime.fromisoformat(first) - began).total_seconds() < 15
+
+
+def test_a_configuration_file_that_is_not_there_is_named_and_not_made(stack):
+    failed = stack.attempt("up", "--detach", "poller", settings={"SANDGAUGE_CONFIG_FILE": "absent.yaml"})
+    assert failed.returncode != 0
+    assert f"does not exist: {REPOSITORY / 'absent.yaml'}" in failed.stderr.splitlines()[-1]
+    assert not (REPOSITORY / "absent.yaml").exists()
+    bring_up(stack, "up", "--detach")
+
+
+def test_a_damaged_queue_is_put_aside_by_the_documented_command(stack):
+    stack.compose("stop", "collector")
+    queue = stack.volume("collector") / "queues" / "exporter_otlp_http_poller_traces"
+    content = queue.read_bytes()
+    queue.write_bytes(content[:8192] + bytes(len(content) - 8192))
+    stack.compose("start", "collector")
+    wait_for_one_line(stack, "panic: assertion failed: Page ", service="collector")
+    stack.docker.shell(code_block(document("compose.md"), "sh", "queues-damaged"))
+    (aside,) = stack.volume("collector").glob("queues-damaged-*")
+    assert (aside / queue.name).stat().st_size == len(content)
+    bring_up(stack, "up", "--detach")
+    tell_of(stack, "after-damage-1")
+
+
 def test_published_with_a_token_ingest_asks_for_it_and_the_collector_shows_it(stack, tmp_path):
-    override = Path(tmp_path, "override.yml")
-    line = "127.0.0.1:${SANDGAUGE_INGEST_PORT}:4319"  # as in the comment of the shipped file
-    override.write_text(json.dumps({"services": {"poller": {"ports": [line]}}}))
-    files = ("--file", "docker-compose.yml", "--file", str(override))
-    bring_up(stack, *files, "up", "--detach", SANDGAUGE_POLLER_TOKEN="invented-token")
+    shipped = (REPOSITORY / "docker-compose.yml").read_text()
+    (commented,) = [line for line in shipped.splitlines() if "SANDGAUGE_INGEST_PORT" in line]
+    published = Path(tmp_path, "published.yml")
+    published.write_text(shipped.replace(commented, commented.replace("#", "")))
+    files = ("--file", str(published), "--project-directory", str(REPOSITORY))
+    with_token = {"SANDGAUGE_POLLER_TOKEN": "invented-token"}
+    for command in code_block(document("compose.md"), "sh", "stop poller").split("&&"):
+        stack.compose(*files, *command.split()[2:], settings=with_token)
+    bring_up(stack, *files, "up", "--detach", **with_token)
     assert stack.request("POST", "ingest", "/v1/traces", json={}).status_code == 401
     shown = {"Authorization": "Bearer invented-token"}
     assert stack.request("POST", "ingest", "/v1/traces", json={}, headers=shown).status_code == 200

@@ -45,14 +45,23 @@ class DockerCli:
         self, *arguments: str, settings: Mapping[str, str] | None = None, timeout_s: float = 300
     ) -> subprocess.CompletedProcess[str]:
         """Run a command that may fail, in the root of the checkout; `settings` are variables of its environment."""
+        return self._run(("docker", *arguments), settings or {}, timeout_s)
+
+    def shell(self, command: str, settings: Mapping[str, str] | None = None) -> None:
+        """Run a command of the documentation as a shell would, in the root of the checkout; it must succeed."""
+        self._run(("/bin/sh", "-ec", command), settings or {}, timeout_s=300).check_returncode()
+
+    def _run(
+        self, command: tuple[str, ...], settings: Mapping[str, str], timeout_s: float
+    ) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            ("docker", *arguments),
+            command,
             cwd=REPOSITORY,
             env={
                 "PATH": os.environ["PATH"],
                 "HOME": str(self.home),
                 "DOCKER_HOST": self.daemon.host,
-                **(settings or {}),
+                **settings,
             },
             capture_output=True,
             text=True,
