@@ -78,7 +78,7 @@ def test_the_working_set_leaves_out_what_can_be_let_go(answer, working_set_mib):
     ("answer", "expected"),
     [
         (changed(V1, "id", "cd" * 32), ErrorType.NOT_FOUND),  # a container whose name is the digits that were asked for
-        (changed(V1, "id", None), ErrorType.NOT_FOUND),
+        (changed(V1, "id", 17), ErrorType.NOT_FOUND),
         (changed(V1, "memory_stats", {}), ErrorType.NO_READING),
         (changed(V1, "read", "0001-01-01T00:00:00Z"), ErrorType.NO_READING),
         (changed(V1, "read", None), ErrorType.UNRECOGNIZED_FORMAT),
