@@ -53,7 +53,8 @@ def test_a_sandbox_has_one_container_or_none(entries, designator_id, expected):
 
 
 @pytest.mark.parametrize(
-    ("state", "is_running"), [("running", True), ("paused", True), ("exited", False), ("dead", False), (None, False)]
+    ("state", "is_running"),
+    [("running", True), ("paused", True), ("exited", False), ("dead", False), (None, False), ([], False)],
 )
 def test_whether_it_runs_is_in_the_list_too(state, is_running):
     (found,) = parse_list(json.dumps([listed(A, state=state)]).encode())

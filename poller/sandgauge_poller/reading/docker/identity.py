@@ -78,6 +78,6 @@ def _listed(entry: object) -> ListedContainer | None:
     return ListedContainer(
         id=id_,
         sandbox_id=label if isinstance(label, str) else None,
-        is_running=entry.get("State") in _RUNNING,
+        is_running=str(entry.get("State")) in _RUNNING,
         created_ns=created * 10**9 if isinstance(created, int) and not isinstance(created, bool) else 0,
     )
