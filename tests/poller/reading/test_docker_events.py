@@ -85,6 +85,14 @@ async def test_what_a_broken_stream_told_before_is_counted_once(engine):
     assert engine.since == ["1795000000.000000000", "1795000002.000000000", "1795000003.100000000"]
 
 
+async def test_kills_count_whatever_the_daemon_has_for_a_clock(engine):
+    an_hour_behind, set_back = event("oom", -3600), event("oom", -7200)
+    engine.events = [[an_hour_behind, event("oom", 10**9)], [set_back], [set_back, event("oom", -7000)]]
+    async with watching(engine) as watch:
+        await until(lambda: watch.of(ID).kills == 4)
+        assert watch.since_ns == T0
+
+
 async def test_oddities_in_the_stream_are_passed_over(engine):
     odd = ["", "nonsense", "[]", "null", {"Action": "oom"}, {**event("oom", 2), "Actor": None}]
     odd += [{**event("oom", 3), "timeNano": "3"}, event("oom", 4, id_=7), event("die", 5, exitCode=137)]

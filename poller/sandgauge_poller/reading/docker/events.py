@@ -25,6 +25,9 @@ _KILLED = "137"
 _TOGETHER_NS = 2 * 10**9
 """So close to each other a kill for memory and the end of a container are one."""
 
+_TOLD_AGAIN_NS = 10**9
+"""From the time that a stream is asked from on the daemon tells again; to the second, if it reads no fractions."""
+
 _MOST_CONTAINERS = 100_000
 _RETRY_S, _LONGEST_RETRY_S = 1.0, 60.0
 _AFRESH_S = 600.0
@@ -66,6 +69,7 @@ class EventWatch:
         self._clock = clock
         self._seen: BoundedDict[str, ContainerEvents] = BoundedDict(_MOST_CONTAINERS)
         self._last_ns = 0
+        """When the latest event was, on the daemon's clock: it may differ from the poller's, and be set back."""
         self.since_ns: int | None = None
         """Since when nothing is missed, ns since the epoch; None while events could never be had."""
 
@@ -79,11 +83,11 @@ class EventWatch:
 
     async def run(self) -> None:
         """Follow the stream, for ever; ends by cancellation."""
-        self._last_ns = self._clock.now_ns()
+        began_ns = self._clock.now_ns()
         retry_s, said = _RETRY_S, None
         while True:
             began = self._clock.monotonic()
-            error_type = await self._follow()
+            error_type = await self._follow(began_ns)
             if self._clock.monotonic() - began > _LONGEST_RETRY_S:
                 retry_s = _RETRY_S
             if error_type is ErrorType.UNAUTHORIZED and said is not error_type:
@@ -92,22 +96,23 @@ class EventWatch:
             await self._clock.sleep(retry_s)
             retry_s = min(2 * retry_s, _LONGEST_RETRY_S)
 
-    async def _follow(self) -> ErrorType | None:
+    async def _follow(self, began_ns: int) -> ErrorType | None:
+        told_ns = self._last_ns
         try:
-            async with self._engine.events(FILTERS, self._last_ns) as events:
-                self.since_ns = self.since_ns or self._last_ns
+            async with self._engine.events(FILTERS, told_ns or began_ns) as events:
+                self.since_ns = self.since_ns or began_ns
                 async with asyncio.timeout(_AFRESH_S):
                     async for event in events:
-                        self._take(event)
+                        self._take(event, told_ns)
         except StreamError as error:
             return error.error_type
         return None
 
-    def _take(self, event: dict[str, object]) -> None:
+    def _take(self, event: dict[str, object], told_ns: int) -> None:
         at_ns, action, actor = event.get("timeNano"), event.get("Action"), event.get("Actor")
         if not (isinstance(at_ns, int) and isinstance(action, str) and isinstance(actor, dict)):
             return
-        if at_ns <= self._last_ns:
+        if 0 <= told_ns - at_ns < _TOLD_AGAIN_NS:
             return  # it came before the stream broke off
         self._last_ns = at_ns
         container_id, attributes = actor.get("ID"), actor.get("Attributes")
