@@ -41,7 +41,7 @@ def record_usage(sandbox: Tracked, answer: UsageAnswer, missed: int, settings: P
     if now is None:
         usage.failed_in_a_row_ns = [*usage.failed_in_a_row_ns, answer.window.start_ns][-MOST_FAILED_KEPT:]
         return UsageRecorded(_span(sandbox, answer, record), Points())
-    window = window_since(usage.mark, now)
+    window = window_since(usage.mark, now, answer.window.start_ns - (usage.last_reading_ns or 0))
     if window is None:
         return None
     _take(usage, answer, now, window)

@@ -52,7 +52,7 @@ def test_answers_of_real_daemons(case):
 @pytest.mark.parametrize("case", ["oneshot-v1", "oneshot-v2"])
 def test_two_answers_give_the_cores_between_them(case):
     first, second = map(parsed, read_json(case, "input.json"))
-    window = window_since(mark_of(first), second)
+    window = window_since(mark_of(first), second, passed_ns=10 * 10**9)
     assert (window.cpu_used_cores, window.window_s) == (0.6, 10.0)
 
 

@@ -163,6 +163,9 @@ async def test_kills_are_known_of_a_sandbox_that_was_found(stub):
             await asyncio.sleep(0.01)
     assert (kills.count, kills.main_killed) == (1, True)
     (answer,) = (await sweep(usage, asked)).values()
+    assert answer.observation.started_ns is None  # its numbers are older than that beginning: of the life before
+    found.read = "2100-01-01T00:00:00Z"
+    (answer,) = (await sweep(usage, asked)).values()
     assert answer.observation.started_ns == now_ns
     usage.forget(asked)
     assert usage.kills(asked) is None

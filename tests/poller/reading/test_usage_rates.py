@@ -49,7 +49,26 @@ def seen(at_s, cpu_time_s=None, **more):
     ],
 )
 def test_a_window_between_two_observations(before, now, expected):
-    assert window_since(mark_of(before) if before else None, now) == expected
+    assert window_since(mark_of(before) if before else None, now, passed_ns=10 * SECOND) == expected
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "expected"),
+    [
+        # set back or on, the clock tells no window; the numbers of that moment are as good as ever
+        (seen(0, 5.0), seen(-3600, 6.0), UsageWindow()),
+        (seen(0, 5.0), seen(3600, 6.0), UsageWindow()),
+        (seen(0, 5.0), seen(-3600, 4.0), UsageWindow(is_reset=True)),
+        (seen(0, 5.0, started_ns=T0 - SECOND), seen(-3600, 6.0, started_ns=T0 - SECOND), UsageWindow()),
+        (seen(0, cpu_used_cores=1.0), seen(-3600, cpu_used_cores=0.25, window_s=15.0), UsageWindow(0.25, 15.0)),
+        # in the new time it goes on: a life that began later than it is by now is no other one each time
+        (seen(-3600, 6.0, started_ns=T0), seen(-3590, 7.0, started_ns=T0), UsageWindow(0.1, 10.0)),
+        # a cluster may tell what is a little older than what it told before
+        (seen(0, 5.0), seen(-30, 4.0), None),
+    ],
+)
+def test_a_clock_that_was_set_is_no_reason_for_silence_nor_for_a_wrong_window(before, now, expected):
+    assert window_since(mark_of(before), now, passed_ns=10 * SECOND) == expected
 
 
 @given(st.lists(st.tuples(st.floats(0.001, 1000), st.floats(0, 64)), min_size=1, max_size=20))
@@ -58,7 +77,7 @@ def test_windows_add_up_to_the_cpu_time_that_was_used(steps):
     for length_s, cores in steps:
         at_s, cpu_time_s = at_s + length_s, cpu_time_s + length_s * cores
         now = seen(at_s, cpu_time_s)
-        window = window_since(mark, now)
+        window = window_since(mark, now, round(length_s * SECOND))
         mark = mark_of(now)
         assert not window.is_reset
         total += window.cpu_used_cores * window.window_s
@@ -67,7 +86,7 @@ def test_windows_add_up_to_the_cpu_time_that_was_used(steps):
 
 @given(before=st.floats(0, 1e6), after=st.floats(0, 1e6), length_s=st.floats(0.001, 1e6))
 def test_cores_are_never_negative(before, after, length_s):
-    window = window_since(mark_of(seen(0, before)), seen(length_s, after))
+    window = window_since(mark_of(seen(0, before)), seen(length_s, after), round(length_s * SECOND))
     assume(window is not None)
     assert window.is_reset == (after < before)
     assert (window.cpu_used_cores is None) == window.is_reset

@@ -144,7 +144,10 @@ class DockerUsage:
         found = answer.error_type or parse_stats(answer.body, container_id)
         if isinstance(found, ErrorType):
             return target, UsageAnswer(window=window, source=_SOURCE, error_type=found)
-        observation = replace(found, started_ns=self._watch.of(container_id).started_ns)
+        started_ns = self._watch.of(container_id).started_ns
+        if started_ns is not None and started_ns > found.timestamp_ns:
+            started_ns = None  # it was started again while the answer was on its way, which is of the life before
+        observation = replace(found, started_ns=started_ns)
         return target, UsageAnswer(window=window, source=_SOURCE, observation=observation)
 
 
