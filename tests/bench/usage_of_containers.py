@@ -30,8 +30,8 @@ from sandgauge_poller.reading.docker.usage import DockerUsage
 from sandgauge_poller.reading.opensandbox.provider import OpenSandboxProvider
 from sandgauge_poller.reading.usage.source import UsageTarget
 from sandgauge_schemas.placement import Identity
-from support.debian_packages import unpacked
 from support.docker_daemon import DockerDaemon, private_docker_daemon
+from support.docker_engines import path_with_docker_of
 from support.sandbox_images import SANDBOX_IMAGE, import_sandbox_images
 from support.simulated_osb import SimulatedOsb, osb_in_process
 from support.stub_engine import StubContainer, StubEngine
@@ -85,7 +85,7 @@ def main() -> None:
         asyncio.run(serve(chosen.serve, chosen.sandboxes))
         return
     if chosen.debian_suite is not None:
-        prefer_docker_of(chosen.debian_suite)
+        os.environ["PATH"] = path_with_docker_of(chosen.debian_suite)
     service._calm_garbage_collector()  # as the poller does
     with ExitStack() as servers:
         stub = servers.enter_context(stub_in_process(chosen.sandboxes))
@@ -99,12 +99,6 @@ def main() -> None:
             docker = servers.enter_context(idle_containers(daemon, chosen.containers))
         costs = asyncio.run(measure(stub, osb, ids, docker, chosen.rounds))
     print_table(costs)
-
-
-def prefer_docker_of(suite: str) -> None:
-    """Find the daemon of that suite first, here and in what this process starts; its runc may ask for a newer libc."""
-    root = unpacked(suite, ("docker.io", "containerd"))
-    os.environ["PATH"] = f"{root}/usr/sbin:{root}/usr/bin:{os.environ['PATH']}"
 
 
 def print_table(costs: dict[Way, list[Cost]]) -> None:

@@ -68,7 +68,7 @@ def private_docker_daemon(folder: Path) -> Iterator[DockerDaemon]:
     require_docker()
     config, socket, log = folder / "daemon.json", folder / "docker.sock", folder / "dockerd.log"
     config.write_text("{}")
-    cgroup = f"/sandgauge-{os.getpid()}"
+    cgroup = f"/sandgauge-{os.getpid()}-{folder.name}"
     command = [
         *DIE_WITH_PARENT,
         *NAMESPACES,
