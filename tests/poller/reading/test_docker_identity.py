@@ -1,6 +1,7 @@
 """Whose a container is: told by whole ids and labels, never by what Docker would find."""
 
 import json
+import tracemalloc
 
 import pytest
 from hypothesis import given
@@ -67,6 +68,24 @@ def test_whether_it_runs_is_in_the_list_too(state, is_running):
 )
 def test_an_entry_that_is_no_container_is_left_out(entry):
     assert [found.id for found in parse_list(json.dumps([entry, listed(B)]).encode())] == [B]
+
+
+def test_labels_may_have_the_names_of_what_docker_tells_itself():
+    labels = {"opensandbox.io/id": "s-1", "Id": B, "Labels": "x", "State": "exited"}
+    (found,) = parse_list(json.dumps([listed(A, Labels=labels)]).encode())
+    assert (found.id, found.sandbox_id, found.is_running) == (A, "s-1", True)
+
+
+def test_a_long_list_takes_little_more_memory_than_its_text():
+    networks = {"Networks": {f"network-{at}": {"IPAddress": "172.17.0.2"} for at in range(20)}}
+    body = json.dumps([listed(f"{at:064x}", NetworkSettings=networks) for at in range(2_000)]).encode()
+    tracemalloc.start()
+    try:
+        assert len(parse_list(body)) == 2_000
+        peak_bytes = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 2 * len(body)
 
 
 def test_labels_of_any_kind_are_no_error():

@@ -4,6 +4,7 @@ import json
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
 from sandgauge_poller.reading.usage.source import UsageTarget
 
@@ -33,15 +34,18 @@ def is_whole_id(id_: str) -> bool:
 
 
 def parse_list(body: bytes) -> list[ListedContainer] | None:
-    """Return the containers of a list, or None for another format."""
+    """Return the containers of a list, or None for another format. A long one is meant for a thread.
+
+    Each is condensed as soon as the parser has read it: so a list takes little more memory than its text, and the
+    parser, which else would hold the interpreter until its end, lets other threads run in between.
+    """
     try:
-        answer = json.loads(body)
+        answer = json.loads(body, object_hook=_condense)
     except (ValueError, RecursionError):
         return None
     if not isinstance(answer, list):
         return None
-    found = [_listed(entry) for entry in answer]
-    return [container for container in found if container is not None]
+    return [container for container in answer if isinstance(container, ListedContainer)]
 
 
 class Index:
@@ -68,9 +72,12 @@ class Index:
         return candidates[0] if len(candidates) == 1 else None
 
 
-def _listed(entry: object) -> ListedContainer | None:
-    if not isinstance(entry, dict):
-        return None
+def _condense(found: dict[str, Any]) -> object:
+    # Labels themselves may have any key, but no object under it.
+    return _listed(found) if "Id" in found and not isinstance(found.get("Labels", ""), str) else found
+
+
+def _listed(entry: dict[str, Any]) -> ListedContainer | None:
     id_, labels, created = entry.get("Id"), entry.get("Labels"), entry.get("Created")
     if not isinstance(id_, str) or not is_whole_id(id_):
         return None
