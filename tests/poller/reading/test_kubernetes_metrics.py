@@ -50,6 +50,16 @@ def test_what_is_no_list_is_none(body: bytes) -> None:
     assert parse_pod_metrics(body, frozenset()) is None
 
 
+@pytest.mark.parametrize(
+    "odd", [{"timestamp": "0001-01-01T00:00:00Z"}, {"timestamp": "yesterday"}, {"window": "0s"}, {"window": "-3s"}]
+)
+def test_numbers_of_no_time_are_none(odd: dict[str, str]) -> None:
+    body = json.dumps(pod_metrics_list({**pod_metrics("mine"), **odd})).encode()
+    page = parse_pod_metrics(body, frozenset({"mine"}))
+    assert page is not None
+    assert page.pods == {"mine": ErrorType.INVALID_VALUE}
+
+
 @given(st.recursive(st.none() | st.integers() | st.text(), lambda x: st.lists(x) | st.dictionaries(st.text(), x)))
 def test_nothing_in_the_place_of_a_pod_raises(value: object) -> None:
     pods = [pod_metrics(f"p{at}") for at in range(4)]

@@ -62,7 +62,7 @@ def _read(pod: dict[str, Any]) -> PodUsage:
         raise _UnusableError(ErrorType.NO_READING)
     names, cpus, memories = zip(*map(_read_container, containers), strict=True)
     timestamp_ns, window_s = _read_time(timestamp), parse_duration(window)
-    if timestamp_ns is None or not window_s:
+    if timestamp_ns is None or timestamp_ns < 0 or not window_s:
         raise _UnusableError(ErrorType.INVALID_VALUE)
     cpu, memory = reduce(add, cpus), reduce(add, memories)
     observation = UsageObservation(
