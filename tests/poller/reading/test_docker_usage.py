@@ -29,7 +29,7 @@ async def stub(tmp_path):
 
 
 def usage_of(endpoint):
-    return DockerUsage(Engine(endpoint, None, timeout_s=1.0, clock=SYSTEM_CLOCK), interval_s=10.0, clock=SYSTEM_CLOCK)
+    return DockerUsage(Engine(endpoint, None, timeout_s=4.0, clock=SYSTEM_CLOCK), interval_s=10.0, clock=SYSTEM_CLOCK)
 
 
 @pytest.fixture
@@ -86,7 +86,7 @@ async def test_a_container_that_hangs_harms_no_other(stub, usage):
     *others, (last_at, last) = arrived.values()
     assert list(arrived)[-1] == "s-7"
     assert last.error_type is ErrorType.TIMEOUT
-    assert (last.window.end_ns - last.window.start_ns) / 1e9 > 0.9
+    assert (last.window.end_ns - last.window.start_ns) / 1e9 > 3.9
     assert all(answer.error_type is None for _, answer in others)
     assert max(at for at, _ in others) < last_at
 
