@@ -23,7 +23,7 @@ def main() -> None:
             environment |= {"SCENARIO_HOST": "yes"} if setup.host else {}
             environment |= {"SCENARIO_SPAN_GROUPS": ",".join(setup.groups)}
             program = ("-m", "support.gym_scenarios", "bench")
-            done = stock_gym(lens=setup.lens).run(*program, environment=environment, timeout_s=300)
+            done = stock_gym(lens=setup.lens).run(*program, environment=environment)
         print(f"{name}\n{done.stdout}")
 
 
