@@ -58,6 +58,7 @@ lint: venv ## check style, types, the direction of imports and the generated fil
 	@$(BIN)/ruff check
 	@$(BIN)/ruff format --check
 	@$(BIN)/mypy
+	@MYPYPATH=emitter:tests $(BIN)/mypy --follow-imports=silent tests/bench
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python schemas/generate.py --check
 	@$(BIN)/python $(DASHBOARDS) --check

@@ -18,7 +18,7 @@ from sandgauge_schemas import names
 from support.feed import feed, start_span
 from support.otlp_sink import OtlpSink
 from support.running_poller import RunningPoller
-from support.simulated_osb import osb_in_process
+from support.simulated_osb import SimulatedOsb, osb_in_process
 
 SAMPLE = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
 LONE_STARTS = 10
@@ -81,7 +81,7 @@ def watch(process: psutil.Process, seconds: float) -> Cost:
     return Cost((sum(process.cpu_times()[:2]) - cpu) / elapsed * 100, process.memory_info().rss / 2**20, elapsed)
 
 
-def first_sample_s(osb, poller: RunningPoller, sink: OtlpSink) -> float:
+def first_sample_s(osb: SimulatedOsb, poller: RunningPoller, sink: OtlpSink) -> float:
     """Return the seconds from sending a start span to receiving that sandbox's first sample."""
     sandbox_id = osb.create(limits={"cpu": "500m", "memory": "128Mi"})
     start = time.monotonic()
