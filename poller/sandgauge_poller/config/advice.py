@@ -22,10 +22,6 @@ def advise(config: Config) -> Iterator[Fault]:
     if reads_execd and config.sampling.collection_interval and config.sampling.timeout <= _EXECD_MEASURES_S:
         reason = "is no longer than a reading takes, so every reading will fail"
         yield Fault(("sampling", "timeout"), reason, "write 2s or more")
-    for index, source in enumerate(config.usage):
-        if source.timeout >= source.interval:
-            reason = "is not shorter than interval, so one sandbox that hangs makes all others wait for the next sweep"
-            yield Fault(("usage", index, "timeout"), reason, "write a shorter one, or a longer interval")
     yield from _of_deployments(config)
     yield from _of_certificates(config)
 

@@ -131,12 +131,6 @@ def test_export_endpoint_is_a_base(tmp_path: Path, written: str, meant: str) -> 
             "deployments[0].execd",
             "no usage source serves",
         ),
-        (
-            "usage:\n  - kind: docker\n    interval: 1s\n    timeout: 5s\n",
-            4,
-            "usage[0].timeout",
-            "wait for the next sweep",
-        ),
     ],
 )
 def test_warnings(tmp_path: Path, text: str, line: int, key: str, reason: str) -> None:
