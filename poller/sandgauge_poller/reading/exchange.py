@@ -15,6 +15,9 @@ from sandgauge_poller.reading.provider import ReadWindow
 from sandgauge_schemas.names import ErrorType
 from sandgauge_schemas.version import __version__
 
+NO_ANSWER = (ErrorType.CONNECTION, ErrorType.TIMEOUT)
+"""Outcomes of a server that said nothing at all."""
+
 _HEADERS = {
     "User-Agent": f"sandgauge-poller/{__version__}",
     "Accept": "*/*",

@@ -5,8 +5,10 @@ from datetime import UTC, datetime, timedelta
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def read_time(text: str) -> int | None:
-    """Return a time with its zone in ns since the epoch, as precise as microseconds; None for any other text."""
+def read_time(text: object) -> int | None:
+    """Return a time with its zone in ns since the epoch, as precise as microseconds; None for anything else."""
+    if not isinstance(text, str):
+        return None
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:

@@ -15,7 +15,7 @@ from yarl import URL
 
 from sandgauge_poller.reading.bodies import parse_object
 from sandgauge_poller.reading.clock import Clock
-from sandgauge_poller.reading.exchange import Answer, BoundedSession, Bounds
+from sandgauge_poller.reading.exchange import NO_ANSWER, Answer, BoundedSession, Bounds
 from sandgauge_schemas.names import ErrorType
 
 _NEWEST_API = (1, 44)
@@ -28,7 +28,6 @@ _MAX_ANSWER_BYTES = 1024**2
 _KEEPALIVE_S = 60.0
 _API = re.compile(r"([0-9]{1,3})\.([0-9]{1,3})")
 _RELEASE = re.compile(r"([0-9]{1,4})\.([0-9]{1,4})\.([0-9]{1,4})")
-_NO_ANSWER = (ErrorType.CONNECTION, ErrorType.TIMEOUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +115,7 @@ class Engine:
         asked = self._clock.monotonic()
         if self._version is None:
             told = await self.negotiate()
-            if told.error_type in _NO_ANSWER:
+            if told.error_type in NO_ANSWER:
                 return told
         answer = await self._session.get(self._url(path, query), bounds or self._bounds, asked=asked)
         if answer.error_type is ErrorType.CONNECTION or answer.status == HTTPStatus.BAD_REQUEST:

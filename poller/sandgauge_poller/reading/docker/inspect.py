@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from sandgauge_poller.reading.bodies import parse_object
+from sandgauge_poller.reading.docker.identity import is_whole_id
 from sandgauge_poller.reading.docker.limits import read_limits
 from sandgauge_poller.reading.provider import SandboxState
 from sandgauge_poller.reading.times import read_time
 from sandgauge_schemas.names import AllocationNote
 from sandgauge_schemas.resources import SandboxResourceAmounts
 
-_ID = re.compile(r"[0-9a-f]{64}")
 _SHOWN_ID = re.compile(r"[0-9a-f]{12}|[0-9a-f]{64}")
 """An id as Docker itself shows it, in short or whole."""
 
@@ -61,7 +61,7 @@ def parse_container(body: bytes) -> Container | None:
     """Return what an inspect answer says, or None where it is none."""
     answer = parse_object(body) or {}
     id_, name, state, host = (answer.get(key) for key in ("Id", "Name", "State", "HostConfig"))
-    if not (isinstance(id_, str) and _ID.fullmatch(id_) and isinstance(name, str)):
+    if not (isinstance(id_, str) and is_whole_id(id_) and isinstance(name, str)):
         return None
     if not (isinstance(state, dict) and isinstance(host, dict) and isinstance(state.get("Status"), str)):
         return None
@@ -94,5 +94,5 @@ def _oom_killed(state: Mapping[str, Any]) -> bool | None:
 
 def _time(text: object) -> int | None:
     """Return a time in ns since the epoch; Docker writes the year 1 for what never was."""
-    time_ns = read_time(text) if isinstance(text, str) else None
+    time_ns = read_time(text)
     return time_ns if time_ns is not None and time_ns > 0 else None

@@ -10,7 +10,7 @@ from sandgauge_poller.reading.bodies import parse_object
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock
 from sandgauge_poller.reading.docker.engine import Engine
 from sandgauge_poller.reading.docker.inspect import Container, parse_container
-from sandgauge_poller.reading.exchange import Answer
+from sandgauge_poller.reading.exchange import NO_ANSWER, Answer
 from sandgauge_poller.reading.limits import RateLimit
 from sandgauge_poller.reading.provider import (
     AllocationReading,
@@ -28,7 +28,6 @@ logger = logging.getLogger(__name__)
 
 _SOURCE = ResourceSource.DOCKER_INSPECT
 _COMPONENT = "sandbox"
-_NO_ANSWER = (ErrorType.CONNECTION, ErrorType.TIMEOUT)
 
 
 class DockerProvider:
@@ -114,7 +113,7 @@ class DockerProvider:
         self._last_answer = LastAnswer(self._clock.monotonic(), known)
         if known is ErrorType.UNAUTHORIZED:
             logger.warning("deployment %s: the poller may not inspect containers; let it, or the proxy", self._name)
-        elif known in _NO_ANSWER:
+        elif known in NO_ANSWER:
             logger.warning(
                 "deployment %s: Docker gives no answer (%s); check that it runs, its endpoint, and that the poller's"
                 " user may open the socket",
@@ -130,7 +129,7 @@ class DockerProvider:
 
     async def _ask_host(self) -> Identity | None:
         answer = await self._engine.info()
-        if answer.error_type in _NO_ANSWER:
+        if answer.error_type in NO_ANSWER:
             self._host = None
         name = (parse_object(answer.body) or {}).get("Name") if answer.error_type is None else None
         return Identity(HostKind.DOCKER_HOST, self._scope, name) if isinstance(name, str) and name else None

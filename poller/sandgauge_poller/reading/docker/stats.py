@@ -25,8 +25,8 @@ def parse_stats(body: bytes, container_id: str) -> UsageObservation | ErrorType:
         return ErrorType.UNRECOGNIZED_FORMAT
     if answer.get("id", container_id) != container_id:
         return ErrorType.NOT_FOUND
-    cpu, memory, text = _section(answer, "cpu_stats"), _section(answer, "memory_stats"), answer.get("read")
-    read_ns = read_time(text) if isinstance(text, str) else None
+    cpu, memory = _section(answer, "cpu_stats"), _section(answer, "memory_stats")
+    read_ns = read_time(answer.get("read"))
     cpu_time_ns = _amount(_section(cpu, "cpu_usage"), "total_usage")
     if read_ns is None or cpu_time_ns is None:
         return ErrorType.UNRECOGNIZED_FORMAT

@@ -44,11 +44,11 @@ def parse_pods(body: bytes, wanted: frozenset[str]) -> Page[PodLife] | None:
 def _read(pod: dict[str, Any]) -> PodLife:
     status = _object(pod.get("status"))
     main = _main(list(_containers(status, "containerStatuses")))
-    pod_started_ns = _time(status.get("startTime"))
+    pod_started_ns = read_time(status.get("startTime"))
     running = _object(_object(main.get("state")).get("running"))
     return PodLife(
         pod_started_ns,
-        _time(running.get("startedAt")) or pod_started_ns,
+        read_time(running.get("startedAt")) or pod_started_ns,
         _was_killed(main),
         frozenset(
             str(container.get("name"))
@@ -85,7 +85,3 @@ def _containers(status: dict[str, Any], key: str) -> Iterator[dict[str, Any]]:
 
 def _object(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def _time(text: object) -> int | None:
-    return read_time(text) if isinstance(text, str) else None

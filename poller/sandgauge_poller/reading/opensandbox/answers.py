@@ -43,4 +43,4 @@ def parse_status(body: bytes) -> tuple[SandboxState, int | None] | None:
 
 def _expiry(text: object) -> int | None:
     # Without an offset it could be any zone's time.
-    return read_time(text) if isinstance(text, str) else None
+    return read_time(text)

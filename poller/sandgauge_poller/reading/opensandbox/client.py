@@ -8,7 +8,7 @@ from yarl import URL
 
 from sandgauge_poller.config import Deployment
 from sandgauge_poller.reading.clock import Clock
-from sandgauge_poller.reading.exchange import Answer, Bounds
+from sandgauge_poller.reading.exchange import NO_ANSWER, Answer, Bounds
 from sandgauge_poller.reading.limits import RateLimit
 from sandgauge_poller.reading.opensandbox.answers import is_not_found, parse_status
 from sandgauge_poller.reading.opensandbox.endpoints import EXECD_PORT
@@ -22,7 +22,6 @@ MAX_METRICS_BYTES = 64 * 1024
 _MAX_ANSWER_BYTES = 1024**2
 API_KEY_HEADER = "OPEN-SANDBOX-API-KEY"
 _KEEPALIVE_S = 15.0
-_NO_ANSWER = (ErrorType.CONNECTION, ErrorType.TIMEOUT)
 
 
 class ControlPlane:
@@ -108,7 +107,7 @@ class ControlPlane:
         self._last_answer = LastAnswer(self._clock.monotonic(), error_type)
         if answer.error_type is ErrorType.UNAUTHORIZED:
             logger.warning("deployment %s: the control plane refused the poller; check its api_key", self._name)
-        elif answer.error_type in _NO_ANSWER:
+        elif answer.error_type in NO_ANSWER:
             logger.warning(
                 "deployment %s: the control plane gives no answer (%s); check that it is up, and its endpoint",
                 self._name,
