@@ -92,7 +92,7 @@ collector: ## build the Collector of collector-config/builder.yaml with Go, once
 
 lock: ## choose the newest versions again and pin them by hash in constraints/ (needs uv)
 	@$(LOCK) pyproject.toml --all-extras --group dev --output-file constraints/dev.txt >/dev/null
-	@$(LOCK) pyproject.toml --extra poller --group build --constraints constraints/dev.txt --output-file constraints/poller.txt >/dev/null
+	@$(LOCK) pyproject.toml --extra kafka --group build --constraints constraints/dev.txt --output-file constraints/poller.txt >/dev/null
 	@echo '$(OPENSANDBOX_SERVER)' | $(LOCK) - --output-file constraints/opensandbox-server.txt >/dev/null
 	@printf '%s\n' $(STOCK_GYM) | $(PIN) --python-version $(STOCK_GYM_PYTHON) --no-deps - --output-file constraints/stock-gym.txt >/dev/null
 	@$(LOCK) pyproject.toml --extra gym --group build --group stock-gym --constraints constraints/dev.txt --output-file constraints/stock-gym-runtime.txt >/dev/null
