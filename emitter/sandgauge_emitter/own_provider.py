@@ -67,21 +67,25 @@ class OwnProvider:
         )
         provider.add_span_processor(processor)
         self.tracer = provider.get_tracer("sandgauge_emitter", __version__)
-        self._closing = threading.Thread(target=provider.shutdown, name="sandgauge-emitter-close", daemon=True)
+        self._provider = provider
+        self._close_asked = threading.Event()
+        self._closing = threading.Thread(target=self._close_when_asked, name="sandgauge-emitter-close", daemon=True)
+        # It waits from now on, since Python 3.12.0 and 3.12.1 start no thread at exit.
+        self._closing.start()
 
     @property
     def is_closed(self) -> bool:
         """Whether everything was sent or given up after `close`."""
-        return self._closing.ident is not None and not self._closing.is_alive()
+        return not self._closing.is_alive()
 
     def close(self, timeout_s: float) -> None:
         """Send what is left; return when that is done or the time is over, whichever comes first."""
-        if self._closing.ident is None:
-            # Python 3.12.0 and 3.12.1 start no thread at exit: what is left of the last half second is lost there.
-            with suppress(RuntimeError):
-                self._closing.start()
-        if self._closing.ident is not None:
-            self._closing.join(timeout_s)
+        self._close_asked.set()
+        self._closing.join(timeout_s)
+
+    def _close_when_asked(self) -> None:
+        self._close_asked.wait()
+        self._provider.shutdown()
 
 
 class _UnseededIdGenerator(IdGenerator):
