@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from sandgauge_poller.ingest.event_json import EventKind
 from sandgauge_poller.tracking.database import LOCK_FILE, STORE_FILE
-from sandgauge_poller.tracking.store import EventKind
 from sandgauge_schemas import names
 
 _PATIENCE_S = 1.0

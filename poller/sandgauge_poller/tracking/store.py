@@ -4,33 +4,22 @@ A lifecycle event is one row, keyed by its span, so a repeat changes nothing; wh
 rows lose their bodies and stay as the memory of what was seen.
 """
 
-import json
 import logging
 import sqlite3
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from enum import Enum
 
-from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, RolloutEvent, SpanFields, StartEvent, StopEvent
+from sandgauge_poller.ingest.event_json import EventKind, decode_event, encode_event
+from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, StartEvent
 from sandgauge_poller.tracking.active_set import SandboxKey
 from sandgauge_poller.tracking.progress import Progress, load_progress
-from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
+from sandgauge_schemas.records import RequestRecord
 
 logger = logging.getLogger(__name__)
 
-_as_json = json.JSONEncoder(separators=(",", ":")).encode
 _LIVE = "live"
 _ROWS_AT_ONCE = 1000
 """SQLite takes 32,766 values in one statement."""
-
-
-class EventKind(Enum):
-    """Kind of an event's row."""
-
-    REQUEST = "request"
-    START = "start"
-    STOP = "stop"
-    ROLLOUT = "rollout"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +56,7 @@ def _insert_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> 
         if not is_new:
             continue
         known.add(span)
-        kind, subject, body = _encode(event)
+        kind, subject, body = encode_event(event)
         owner = key.owner if key else ""
         events += (*span, kind.value, owner, subject, event.received_ns, None if is_done else body)
         if key is not None and isinstance(event, StartEvent) and not is_done:
@@ -128,7 +117,7 @@ def load_events(
     events, unreadable = [], 0
     for *row, owner in connection.execute(query, (EventKind.REQUEST.value,)).fetchall():
         try:
-            event = _decode(row[0], row[1], EventKind(row[2]), row[3], row[4])
+            event = decode_event(row[0], row[1], EventKind(row[2]), row[3], row[4])
         except (ValueError, TypeError, KeyError):
             unreadable += 1
             continue
@@ -161,7 +150,7 @@ def find_request(connection: sqlite3.Connection, request_id: str) -> RequestReco
         " WHERE owner = '' AND subject = ? AND kind = ? AND body IS NOT NULL"
     )
     rows = connection.execute(query, (request_id, EventKind.REQUEST.value)).fetchall()
-    events = [_decode(row[0], row[1], EventKind(row[2]), row[3], row[4]) for row in rows]
+    events = [decode_event(row[0], row[1], EventKind(row[2]), row[3], row[4]) for row in rows]
     requests = sorted((e for e in events if isinstance(e, RequestEvent)), key=lambda event: event.order)
     return requests[0].record if requests else None
 
@@ -234,46 +223,3 @@ def prune(
 
 def _excess(connection: sqlite3.Connection, count: str, most_rows: int) -> int:
     return max(0, int(connection.execute(count).fetchone()[0]) - most_rows)
-
-
-def _encode(event: LifecycleEvent) -> tuple[EventKind, str, str]:
-    body: dict[str, object] = {"start": event.start_ns, "end": event.end_ns}
-    if event.parent_span_id is not None:
-        body["parent"] = event.parent_span_id.hex()
-    match event:
-        case RequestEvent():
-            kind, subject, attributes = EventKind.REQUEST, event.record.keys.request_id, event.record.to_attributes()
-        case StartEvent():
-            kind, subject, attributes = EventKind.START, event.record.keys.sandbox_id, event.record.to_attributes()
-            if event.instrumentation is not None:
-                body["instrumentation"] = event.instrumentation
-        case StopEvent():
-            kind, subject, attributes = EventKind.STOP, event.keys.sandbox_id, event.keys.to_attributes()
-            body |= {"scope": event.scope, "failed": event.failed}
-        case RolloutEvent():
-            kind, subject, attributes = EventKind.ROLLOUT, event.trace_id.hex(), event.keys.to_attributes()
-    return kind, subject or "", _as_json(body | {"attributes": attributes})
-
-
-def _decode(trace_id: bytes, span_id: bytes, kind: EventKind, received_ns: int, body: bytes | str) -> LifecycleEvent:
-    fields = json.loads(body)
-    attributes, parent = fields["attributes"], fields.get("parent")
-    common = SpanFields(
-        trace_id=trace_id,
-        span_id=span_id,
-        parent_span_id=bytes.fromhex(parent) if parent else None,
-        start_ns=fields["start"],
-        end_ns=fields["end"],
-        received_ns=received_ns,
-    )
-    match kind:
-        case EventKind.REQUEST:
-            return RequestEvent(**common, record=RequestRecord.from_attributes(attributes))
-        case EventKind.START:
-            record = StartRecord.from_attributes(attributes)
-            return StartEvent(**common, record=record, instrumentation=fields.get("instrumentation"))
-        case EventKind.STOP:
-            keys, scope, failed = JoinKeys.from_attributes(attributes), fields["scope"], fields["failed"]
-            return StopEvent(**common, keys=keys, scope=scope, failed=failed)
-        case EventKind.ROLLOUT:
-            return RolloutEvent(**common, keys=JoinKeys.from_attributes(attributes))

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Sequence
 
+from sandgauge_poller.ingest.event_json import EventKind
 from sandgauge_poller.ingest.events import LifecycleEvent, NotStoredError, StartEvent
 from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
 from sandgauge_poller.tracking.bounded import BoundedDict
 from sandgauge_poller.tracking.database import Database
-from sandgauge_poller.tracking.store import EventKind, EventRow
+from sandgauge_poller.tracking.store import EventRow
 from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import SpanOutcome
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandgauge_poller.ingest.event_json import EventKind
 from sandgauge_poller.ingest.events import RequestEvent, RolloutEvent, StartEvent, StopEvent
 from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import SandboxKey
@@ -21,7 +22,7 @@ from sandgauge_poller.tracking.progress import (
     dump_progress,
     load_progress,
 )
-from sandgauge_poller.tracking.store import EventKind, EventRow
+from sandgauge_poller.tracking.store import EventRow
 from sandgauge_schemas.names import EndReason, ErrorType, ResourceSource, SampleScope, ScopeEvidence
 from sandgauge_schemas.records import JoinKeys, ReadingStatus, RequestRecord, StartRecord
 from sandgauge_schemas.resources import SandboxResources
