@@ -233,7 +233,9 @@ class Endings:
         progress = sandbox.progress
         if progress.end is None:
             return
-        if not progress.summarised:
+        if progress.ended_before_it_was_inherited:
+            progress.summarised = progress.confirmed = True
+        elif not progress.summarised:
             await self._context.sink.summary(sandbox)
         await self.finish_if_done(sandbox)
 

@@ -147,6 +147,13 @@ class Progress:
     """The question after a stop was answered."""
     leaked: bool = False
     summarised: bool = False
+    inherited: bool = False
+    """Another poller followed it before, and nothing of what that one saw is known here."""
+
+    @property
+    def ended_before_it_was_inherited(self) -> bool:
+        """Whether the sandbox was gone when this poller first looked for it: its former owner has told its end."""
+        return self.inherited and self.first_reading_ns is None and self.allocation is None and self.usage is None
 
     def condense(self, values: Mapping[str, float]) -> None:
         """Take the numbers of one good reading, by metric name, into the statistics."""

@@ -18,6 +18,7 @@ from sandgauge_schemas.records import RequestRecord
 logger = logging.getLogger(__name__)
 
 _LIVE = "live"
+_ELSEWHERE = "elsewhere"
 _ROWS_AT_ONCE = 1000
 """SQLite takes 32,766 values in one statement."""
 
@@ -28,6 +29,8 @@ class EventRow:
 
     event: LifecycleEvent
     key: SandboxKey | None
+    is_elsewhere: bool = False
+    """Whether another poller follows the sandbox."""
 
 
 def insert_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> list[bool]:
@@ -60,7 +63,8 @@ def _insert_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> 
         owner = key.owner if key else ""
         events += (*span, kind.value, owner, subject, event.received_ns, None if is_done else body)
         if key is not None and isinstance(event, StartEvent) and not is_done:
-            sandboxes += (key.owner, key.sandbox_id, _LIVE, event.received_ns)
+            state = _ELSEWHERE if row.is_elsewhere else _LIVE
+            sandboxes += (key.owner, key.sandbox_id, state, event.received_ns)
     columns = "trace_id, span_id, kind, owner, subject, received_ns, body"
     _insert(connection, f"INSERT INTO event ({columns})", events, 7)
     _insert(connection, "INSERT OR IGNORE INTO sandbox (owner, sandbox_id, state, updated_ns)", sandboxes, 4)
@@ -208,7 +212,7 @@ def prune(
     )
     unneeded = (
         " NOT EXISTS (SELECT 1 FROM sandbox s WHERE s.owner = event.owner AND s.sandbox_id = event.subject"
-        " AND s.state = 'live')"
+        " AND s.state != 'done')"
         " AND NOT EXISTS (SELECT 1 FROM temp.needed n WHERE n.kind = event.kind AND n.subject = event.subject)"
     )
     connection.execute(f"DELETE FROM event WHERE received_ns < ? AND {unneeded}", (before_ns,))  # noqa: S608  # constant text

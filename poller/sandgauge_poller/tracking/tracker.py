@@ -1,47 +1,94 @@
 """The way of an event: into the store, then into the active set; its sender is answered in between."""
 
+import logging
+import sqlite3
 from collections.abc import Callable, Sequence
 
 from sandgauge_poller.ingest.event_json import EventKind
-from sandgauge_poller.ingest.events import LifecycleEvent, NotStoredError, StartEvent
-from sandgauge_poller.tracking import store
+from sandgauge_poller.ingest.events import LifecycleEvent, NotStoredError, StartEvent, StopEvent
+from sandgauge_poller.tracking import elsewhere, store
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
 from sandgauge_poller.tracking.bounded import BoundedDict
 from sandgauge_poller.tracking.database import Database
+from sandgauge_poller.tracking.ownership import Owns, owns_all
+from sandgauge_poller.tracking.progress import Progress
 from sandgauge_poller.tracking.store import EventRow
 from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import SpanOutcome
+
+logger = logging.getLogger(__name__)
 
 _RECENTLY_DONE = 10_000
 """Sandboxes remembered in memory as done with; the store remembers them longer."""
 
 
 class Tracker:
-    """Commit events, fold them in, and tell `on_change` what they changed."""
+    """Commit events, fold in those that are about sandboxes of its own, and tell `on_change` what they changed.
 
-    def __init__(self, database: Database, active: ActiveSet, on_change: Callable[[Change], None]) -> None:
+    The events of other sandboxes are kept in the store alone, for the day on which it becomes their owner.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        active: ActiveSet,
+        on_change: Callable[[Change], None],
+        owns: Owns = owns_all,
+    ) -> None:
         self._database = database
         self._active = active
         self._on_change = on_change
+        self._owns = owns
         self._done: BoundedDict[SandboxKey, bool] = BoundedDict(_RECENTLY_DONE)
         self._arriving: set[SandboxKey] = set()
         """Sandboxes whose first start is on its way through the store: they fill the capacity already."""
 
     async def restore(self) -> int:
-        """Fold the stored events again and return how many sandboxes are back."""
-        events, progress = await self._database.write(
+        """Fold the stored events again and return how many sandboxes are back, or are newly this poller's."""
+        events, progress, followed = await self._database.write(
             lambda connection: (
                 store.load_events(connection, self._active.key_of),
                 store.load_all_progress(connection),
+                elsewhere.followed(connection),
             )
         )
         for event in events:
-            self._active.apply(event)
+            key = self._active.key_of(event)
+            if key is None or key in followed or self._owns(key.sandbox_id):
+                self._active.apply(event)
         for sandbox in self._active:
             sandbox.progress = progress.get(sandbox.key, sandbox.progress)
+        await self._settle(followed)
         for sandbox in self._active:
             self._on_change(Change(ChangeKind.RESTORED, sandbox))
         return len(self._active)
+
+    async def _settle(self, followed: set[SandboxKey]) -> None:
+        """Keep what is this poller's own, which since it last ran may be others: what is over stays where it was."""
+        taken, left, over = [], [], []
+        for sandbox in self._active:
+            key, stop = sandbox.key, sandbox.lifecycle.stop
+            is_over = stop is not None or sandbox.progress.end is not None
+            if key in followed if is_over else self._owns(key.sandbox_id):
+                if key not in followed:
+                    sandbox.progress = Progress(inherited=True)
+                    taken.append(key)
+                continue
+            self._active.discard(sandbox)
+            if stop is None:
+                left.append(key)
+            else:
+                over.append((key, stop.received_ns))
+
+        def write(connection: sqlite3.Connection) -> None:
+            elsewhere.take_over(connection, taken)
+            elsewhere.let_go(connection, left)
+            for key, stopped_ns in over:
+                elsewhere.end(connection, key, stopped_ns)
+
+        if taken or left or over:
+            await self._database.write(write)
+            logger.info("%d sandboxes are newly this poller's, and %d are no longer", len(taken), len(left))
 
     async def commit(self, events: Sequence[LifecycleEvent]) -> list[SpanOutcome]:
         """Store events, fold in what is news, and say what became of each; returns only after the commit.
@@ -60,13 +107,15 @@ class Tracker:
 
     async def _commit(self, rows: Sequence[EventRow | None]) -> list[SpanOutcome]:
         admitted = [row for row in rows if row is not None]
-        news = iter(await self._database.write(lambda connection: store.insert_events(connection, admitted)))
+        news = iter(await self._database.write(lambda connection: _insert(connection, admitted)))
         outcomes = []
         for row in rows:
             if row is None:
                 outcomes.append(SpanOutcome.REJECTED)
             elif next(news) and not self._is_done(row):
                 outcomes.append(SpanOutcome.ACCEPTED)
+                if row.is_elsewhere:
+                    continue
                 for change in self._active.apply(row.event):
                     self._on_change(change)
             else:
@@ -97,11 +146,18 @@ class Tracker:
                 needed.add((EventKind.ROLLOUT, sandbox.rollout.trace_id.hex()))
             if sandbox.lifecycle.stop is not None:
                 needed.add((EventKind.STOP, sandbox.key.sandbox_id))
-        await self._database.write(lambda connection: store.prune(connection, before_ns, most_rows, needed))
+
+        def write(connection: sqlite3.Connection) -> None:
+            elsewhere.forget(connection, before_ns)
+            store.prune(connection, before_ns, most_rows, needed | elsewhere.needed(connection))
+
+        await self._database.write(write)
 
     def _admit(self, event: LifecycleEvent, newcomers: set[SandboxKey]) -> EventRow | None:
         """Return the row to store; None for the start of a sandbox beyond the capacity."""
         key = self._active.key_of(event)
+        if key is not None and not self._owns(key.sandbox_id) and self._active.get(key) is None:
+            return EventRow(event, key, is_elsewhere=True)
         if isinstance(event, StartEvent) and key is not None and self._is_new(key):
             if len(self._active) + len(self._arriving) >= self._active.capacity:
                 return None
@@ -115,3 +171,12 @@ class Tracker:
     def _is_done(self, row: EventRow) -> bool:
         """Whether the sandbox was finished while its event was on its way to the store."""
         return row.key is not None and self._done.get(row.key) is not None
+
+
+def _insert(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> list[bool]:
+    """Store events and return which were news; of a sandbox that stopped elsewhere nothing more is needed."""
+    news = store.insert_events(connection, rows)
+    for row in rows:
+        if row.is_elsewhere and row.key is not None and isinstance(row.event, StopEvent) and not row.event.failed:
+            elsewhere.end(connection, row.key, row.event.received_ns)
+    return news
