@@ -1,0 +1,160 @@
+"""What the Kubernetes manifests configure, given to the real programs: both take it, and they understand each other."""
+
+import re
+import subprocess
+
+import pytest
+import requests
+import yaml
+from click.testing import CliRunner
+
+from sandgauge_demo.collector import Destinations, RunningCollector
+from sandgauge_poller.cli import cli
+from sandgauge_poller.config import Config, load_config
+from sandgauge_poller.health import complaint
+from sandgauge_schemas.quantity import parse_quantity
+from support.feed import GYM, start_span
+from support.manifests import ROOT, Manifests, ports, probes
+from support.otlp_json import from_resource, traces
+from support.real_collector import NOBODY, real_collector, send
+from support.running_poller import RunningPoller
+from support.waiting import wait_until
+
+pytestmark = pytest.mark.integration
+
+SECRET = {"poller-token": "0123abcd", "opensandbox-api-key": "invented"}
+POLLER, COLLECTOR = "sandgauge-poller", "sandgauge-collector"
+ACTIVE = 'sandgauge_poller_sandboxes{deployment="opensandbox",state="active"} 1.0'
+
+
+@pytest.fixture(scope="module")
+def manifests():
+    return Manifests.of(ROOT)
+
+
+@pytest.fixture
+def configuration(manifests, tmp_path):
+    """The poller's file, as it is mounted."""
+    (text,) = manifests.mounted_files(POLLER).values()
+    file = tmp_path / "sandgauge.yaml"
+    file.write_text(text)
+    return file
+
+
+@pytest.fixture
+def collector_files(manifests, tmp_path):
+    """The Collector's files in the order of its arguments."""
+    mounted = manifests.mounted_files(COLLECTOR)
+    files = []
+    for argument in manifests.container(COLLECTOR)["args"]:
+        path = argument.removeprefix("--config=")
+        files.append(tmp_path / path.rsplit("/", 1)[1])
+        files[-1].write_text(mounted[path])
+    return files
+
+
+def test_the_pollers_configuration_is_without_fault_or_warning(manifests, configuration):
+    environ = manifests.environment(POLLER, SECRET)
+    checked = CliRunner().invoke(cli, ["check", "--config", str(configuration)], env=environ)
+    assert (checked.exit_code, checked.output) == (0, "ok: 1 deployment\n")
+
+
+def test_the_poller_listens_where_its_probes_and_services_look(manifests, configuration):
+    config = load_config(configuration, manifests.environment(POLLER, SECRET))
+    defaults = Config()
+    served = ports(manifests.container(POLLER))
+    assert served == {"ingest": config.ingest.endpoint.port, "status": config.status.endpoint.port}
+    assert served == {"ingest": defaults.ingest.endpoint.port, "status": defaults.status.endpoint.port}
+    for listener in (config.ingest, config.status):
+        assert not listener.endpoint.is_loopback
+        assert listener.auth.bearer_token.get_secret_value() == SECRET["poller-token"]
+
+
+def test_the_collector_takes_its_files_and_says_nothing_against_them(manifests, collector_files):
+    environ = manifests.environment(COLLECTOR, SECRET)
+    arguments = [f"--config={file}" for file in collector_files]
+    done = subprocess.run(
+        [real_collector(collector_files), "validate", *arguments],
+        env=environ,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.fixture
+def poller(manifests, configuration, tmp_path, monkeypatch):
+    """Not started yet: as the manifests configure it, but on loopback, and with a control plane that is away."""
+    for name, value in manifests.environment(POLLER, SECRET).items():
+        monkeypatch.setenv(name, value)
+    poller = RunningPoller(tmp_path / "poller")
+    shipped, own = (yaml.safe_load(file.read_text()) for file in (configuration, poller.config_file))
+    (deployment,) = shipped["deployments"]
+    sections = {name: {**shipped[name], **own[name]} for name in ("ingest", "status", "state")}
+    poller.configure({**sections, "deployments": [{**deployment, "endpoint": NOBODY}]})
+    return poller
+
+
+@pytest.fixture
+def collector(manifests, collector_files, poller, tmp_path):
+    """Not started yet: as the manifests configure it, but on loopback."""
+    settings = manifests.environment(COLLECTOR, SECRET)
+    return RunningCollector(
+        real_collector(collector_files),
+        collector_files,
+        directory=tmp_path / "collector",
+        destinations=Destinations(poller=poller.endpoint, traces=NOBODY, metrics=NOBODY),
+        settings={"POLLER_TOKEN": settings["POLLER_TOKEN"]},
+    )
+
+
+def test_the_collector_shows_the_token_of_the_secret_and_the_poller_takes_the_feed(collector, poller):
+    with collector, poller, requests.Session() as session:
+        session.trust_env = False
+        session.headers["Authorization"] = f"Bearer {SECRET['poller-token']}"
+        assert send(collector, traces(from_resource(GYM, start_span("sandbox-1")))) == 200
+        wait_until(
+            lambda: ACTIVE in session.get(f"{poller.status_url}/metrics", timeout=10).text,
+            timeout_s=30,
+            what="a sandbox that the poller knows",
+        )
+
+
+def test_both_answer_their_probes_without_a_token(manifests, collector, poller):
+    with collector, poller:
+        for probe in probes(manifests.container(POLLER)).values():
+            assert complaint(f"{poller.status_url}{probe['httpGet']['path']}") is None
+            assert probe["httpGet"]["port"] == "status"
+        # It counts as started once it answers there.
+        assert {probe["httpGet"]["path"] for probe in probes(manifests.container(COLLECTOR)).values()} == {"/"}
+
+
+def test_the_collector_listens_where_its_probes_and_services_look(manifests):
+    base = manifests.config_map("sandgauge-collector")["otelcol.yaml"]
+    defaults = {name: int(port) for name, port in re.findall(r"\$\{env:(\w+_PORT):-(\d+)\}", base)}
+    assert ports(manifests.container(COLLECTOR)) == {
+        "otlp-grpc": defaults["OTLP_GRPC_PORT"],
+        "otlp-http": defaults["OTLP_HTTP_PORT"],
+        "health": defaults["OTELCOL_HEALTH_PORT"],
+        "metrics": defaults["OTELCOL_METRICS_PORT"],
+    }
+    environ = manifests.environment(COLLECTOR, SECRET)
+    assert environ["OTELCOL_BIND"] == "0.0.0.0"
+    assert not environ.keys() & defaults.keys()
+    assert {probe["httpGet"]["port"] for probe in probes(manifests.container(COLLECTOR)).values()} == {"health"}
+
+
+def test_what_waits_finds_room_on_the_volumes(manifests):
+    """The Collector's file is up to three times what waits in it; the poller keeps up to three damaged stores."""
+    base = manifests.config_map("sandgauge-collector")["otelcol.yaml"]
+    (queue,) = map(int, re.findall(r"POLLER_QUEUE_BYTES:-(\d+)", base))
+    (traces_queue,) = set(map(int, re.findall(r"BACKEND_QUEUE_BYTES:-(\d+)", base)))
+    assert storage(manifests, COLLECTOR) >= 3 * (queue + traces_queue)
+    assert storage(manifests, POLLER) >= 4 * Config().export.sending_queue.max_size
+
+
+def storage(manifests, workload):
+    """Return the bytes of a workload's volume."""
+    (claim,) = manifests.workload(workload)["spec"]["volumeClaimTemplates"]
+    return int(parse_quantity(claim["spec"]["resources"]["requests"]["storage"]).value)

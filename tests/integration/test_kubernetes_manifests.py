@@ -1,0 +1,205 @@
+"""The Kubernetes manifests as Kustomize makes them: valid to the API, whole, and as narrow as they can be."""
+
+import re
+from collections import Counter
+
+import pytest
+import yaml
+from kubernetes_validate import validate
+
+from sandgauge_poller.reading.opensandbox.endpoints import EXECD_PORT
+from support.documents import code_block, document
+from support.kustomize import build
+from support.manifests import KUBERNETES, RIGHTS, ROOT, Manifests, kustomization, ports, probes, selects
+
+pytestmark = pytest.mark.integration
+
+VERSIONS = ("1.28", "1.32", "1.37")
+COMPONENTS = sorted(path.parent.name for path in KUBERNETES.glob("*/kustomization.yaml"))
+VARIANTS = {"base": (), **{name: (name,) for name in COMPONENTS}, "all": tuple(COMPONENTS)}
+SECRET = dict.fromkeys(re.findall(r"--from-literal=([a-z-]+)=", document("kubernetes.md")), "invented")
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def manifests(request, tmp_path_factory):
+    return Manifests.of(kustomization(tmp_path_factory.mktemp(request.param), *VARIANTS[request.param]))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_api_takes_every_object(manifests, version):
+    for found in manifests.objects:
+        validate(found, version, strict=True)
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_api_takes_the_rights(version):
+    for found in RIGHTS:
+        validate(found, version, strict=True)
+
+
+def test_the_example_of_the_documentation_is_a_whole_deployment(tmp_path):
+    example = code_block(document("kubernetes.md"), "yaml", "resources:")
+    folder = kustomization(tmp_path)
+    shipped = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"][0]
+    (folder / "kustomization.yaml").write_text(example.replace("../checkout/collector-config", shipped))
+    (folder / "sandgauge.yaml").write_text("deployments: []")
+    made, base = Manifests.of(folder), Manifests.of(ROOT)
+    assert Counter(found["kind"] for found in made.objects) == Counter(found["kind"] for found in base.objects)
+    assert made.config_map("sandgauge-poller") == {"sandgauge.yaml": "deployments: []"}
+    assert made.config_map("sandgauge-backends") != base.config_map("sandgauge-backends")
+    assert made.config_map("sandgauge-backends").keys() == base.config_map("sandgauge-backends").keys()
+    assert made.container("sandgauge-poller")["image"] != base.container("sandgauge-poller")["image"]
+
+
+def test_the_namespace_is_the_users_choice(manifests, tmp_path):
+    assert not any("namespace" in found["metadata"] for found in manifests.objects)
+    named = build(kustomization(tmp_path, namespace="elsewhere"))
+    assert {found["metadata"]["namespace"] for found in named} == {"elsewhere"}
+
+
+def test_the_collector_finds_every_shipped_file():
+    files = {path.name for path in ROOT.glob("otelcol*.yaml")} | {"otelcol.kubernetes.yaml"}
+    assert Manifests.of(ROOT).config_map("sandgauge-collector").keys() == files
+
+
+def test_every_container_is_as_narrow_as_it_can_be(manifests):
+    users = set()
+    for name, container in manifests.containers():
+        pod = manifests.pods()[name]["spec"]
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+        context = pod["securityContext"]
+        assert context["runAsNonRoot"] is True
+        assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+        assert context["runAsUser"] == context["runAsGroup"] == context["fsGroup"] > 0
+        assert pod["enableServiceLinks"] is False
+        assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC", "shareProcessNamespace"}
+        users.add(context["runAsUser"])
+    assert len(users) == len(manifests.pods()) == 2
+
+
+def test_only_usage_brings_a_service_account_and_it_is_the_one_that_has_the_rights(manifests, request):
+    accounts = {name: pod["spec"].get("serviceAccountName") for name, pod in manifests.pods().items()}
+    mounted = {name: pod["spec"]["automountServiceAccountToken"] for name, pod in manifests.pods().items()}
+    with_usage = "usage" in VARIANTS[request.node.callspec.params["manifests"]]
+    (granted,) = [found["metadata"]["name"] for found in RIGHTS if found["kind"] == "ServiceAccount"]
+    assert accounts == {"sandgauge-collector": None, "sandgauge-poller": granted if with_usage else None}
+    assert mounted == {"sandgauge-collector": False, "sandgauge-poller": with_usage}
+
+
+def test_every_reference_leads_somewhere(manifests):
+    services, maps = manifests.of_kind("Service"), manifests.of_kind("ConfigMap")
+    asked = set()
+    for name, container in manifests.containers():
+        workload, pod = manifests.workload(name)["spec"], manifests.pods()[name]["spec"]
+        claims = {claim["metadata"]["name"] for claim in workload["volumeClaimTemplates"]}
+        volumes = {volume["name"] for volume in pod["volumes"]} | claims
+        assert {mount["name"] for mount in container["volumeMounts"]} == volumes
+        assert {volume["configMap"]["name"] for volume in pod["volumes"]} <= maps.keys()
+        assert {source["configMapRef"]["name"] for source in container.get("envFrom", [])} <= maps.keys()
+        assert services[workload["serviceName"]]["spec"]["selector"] == workload["selector"]["matchLabels"]
+        assert selects(workload["selector"]["matchLabels"], manifests.pods()[name])
+        assert all(probe["httpGet"]["port"] in ports(container) for probe in probes(container).values())
+        references = [entry["valueFrom"]["secretKeyRef"] for entry in container["env"] if "valueFrom" in entry]
+        assert {reference["name"] for reference in references} == {"sandgauge"}
+        asked |= {reference["key"] for reference in references}
+    assert asked == SECRET.keys()
+
+
+def test_every_service_leads_to_one_workload_and_to_ports_of_it(manifests):
+    for service in manifests.of_kind("Service").values():
+        (name,) = [name for name, pod in manifests.pods().items() if selects(service["spec"]["selector"], pod)]
+        for port in service["spec"]["ports"]:
+            assert ports(manifests.container(name))[port["targetPort"]] == port["port"]
+
+
+def test_both_find_their_configuration_where_they_look_for_it(manifests):
+    collector = manifests.container("sandgauge-collector")
+    files = [argument.removeprefix("--config=") for argument in collector["args"]]
+    assert files[0].endswith("/otelcol.yaml")
+    assert set(files) <= manifests.mounted_files("sandgauge-collector").keys()
+    dockerfile = (ROOT.parent / "poller" / "Dockerfile").read_text()
+    (place,) = re.findall(r"SANDGAUGE_CONFIG=(\S+)", dockerfile)
+    assert place in manifests.mounted_files("sandgauge-poller")
+
+
+def test_what_is_kept_is_kept_on_the_volume(manifests):
+    poller = yaml.safe_load(manifests.config_map("sandgauge-poller")["sandgauge.yaml"])
+    for name, folder in (
+        ("sandgauge-poller", poller["state"]["directory"]),
+        ("sandgauge-collector", "/var/lib/otelcol"),
+    ):
+        (claim,) = manifests.workload(name)["spec"]["volumeClaimTemplates"]
+        mounts = manifests.container(name)["volumeMounts"]
+        assert {mount["mountPath"] for mount in mounts if mount["name"] == claim["metadata"]["name"]} == {folder}
+    assert "OTELCOL_STATE_DIR" not in manifests.environment("sandgauge-collector", SECRET)
+
+
+def test_the_images_are_those_of_the_compose_stack(manifests):
+    env = (ROOT.parent / ".env").read_text()
+    (version,) = re.findall(r"^COLLECTOR_VERSION=(\S+)$", env, re.MULTILINE)
+    assert manifests.container("sandgauge-collector")["image"] == f"otel/opentelemetry-collector-contrib:{version}"
+    assert manifests.container("sandgauge-poller")["image"] == "sandgauge-poller:local"
+
+
+class TestNetworkPolicies:
+    """What stands in them is where the product listens and what it calls."""
+
+    @staticmethod
+    def rules(manifests, direction, pod):
+        return [
+            rule
+            for policy in manifests.of_kind("NetworkPolicy").values()
+            if selects(policy["spec"]["podSelector"]["matchLabels"], manifests.pods()[pod])
+            for rule in policy["spec"].get(direction, [])
+        ]
+
+    def test_each_selects_one_workload_and_shuts_what_it_speaks_of(self, manifests):
+        for policy in manifests.of_kind("NetworkPolicy").values():
+            spec = policy["spec"]
+            assert sum(selects(spec["podSelector"]["matchLabels"], pod) for pod in manifests.pods().values()) == 1
+            assert {kind.lower() for kind in spec["policyTypes"]} == spec.keys() & {"ingress", "egress"}
+
+    def test_only_the_collector_reaches_the_ingest_port(self, manifests):
+        (rule,) = self.rules(manifests, "ingress", "sandgauge-poller")
+        assert rule["ports"] == [{"port": ports(manifests.container("sandgauge-poller"))["ingest"]}]
+        (source,) = rule["from"]
+        assert source.keys() == {"podSelector"}  # in its own namespace
+        reaching = [
+            name for name, pod in manifests.pods().items() if selects(source["podSelector"]["matchLabels"], pod)
+        ]
+        assert reaching == ["sandgauge-collector"]
+
+    def test_all_but_sandboxes_reach_the_collectors_receivers_and_no_other_port(self, manifests):
+        (rule,) = self.rules(manifests, "ingress", "sandgauge-collector")
+        served = ports(manifests.container("sandgauge-collector"))
+        assert [port["port"] for port in rule["ports"]] == [served["otlp-grpc"], served["otlp-http"]]
+        (source,) = rule["from"]
+        (expression,) = source["namespaceSelector"]["matchExpressions"]
+        assert (expression["operator"], expression["values"]) == ("NotIn", ["opensandbox"])
+
+    def test_the_poller_reaches_collector_names_control_plane_and_daemons(self, manifests, request):
+        rules = self.rules(manifests, "egress", "sandgauge-poller")
+        config = yaml.safe_load(manifests.config_map("sandgauge-poller")["sandgauge.yaml"])
+        service, _, port = config["export"]["endpoint"].removeprefix("http://").partition(":")
+        collector = manifests.of_kind("Service")[service]["spec"]["selector"]
+        assert {"to": [{"podSelector": {"matchLabels": collector}}], "ports": [{"port": int(port)}]} in rules
+        assert {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]} in rules
+        (deployment,) = config["deployments"]
+        namespace = deployment["endpoint"].removeprefix("http://").split(".")[1]
+        assert self.to_namespace(namespace, 80) in rules
+        assert self.to_namespace("opensandbox", EXECD_PORT) in rules
+        api = {"ports": [{"port": 443}, {"port": 6443}]}
+        with_usage = "usage" in VARIANTS[request.node.callspec.params["manifests"]]
+        assert (api in rules) == with_usage
+        assert len(rules) == 4 + with_usage
+
+    @staticmethod
+    def to_namespace(name, port):
+        return {
+            "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}],
+            "ports": [{"port": port}],
+        }
