@@ -1,0 +1,1 @@
+"""What Sandgauge costs, measured: `make bench` and its kin."""
