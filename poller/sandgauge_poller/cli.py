@@ -14,7 +14,7 @@ from sandgauge_poller.health import complaint
 from sandgauge_schemas.version import __version__
 
 if TYPE_CHECKING:
-    from sandgauge_poller.config import Config
+    from sandgauge_poller.config import Config, Shard
 
 # Each command imports its own: containers run `health` every few seconds, and most of the rest takes longer than it.
 # ruff: noqa: PLC0415
@@ -34,14 +34,33 @@ def cli() -> None:
     """Tell what every sandbox was asked for, was sent, got and used, per rollout."""
 
 
+def _parse_shard(context: click.Context, parameter: click.Parameter, text: str) -> "Shard | None":
+    """Return the shard of the option; raises click.BadParameter."""
+    from sandgauge_poller.config import InvalidValueError, parse_shard
+
+    try:
+        return parse_shard(text)
+    except InvalidValueError as error:
+        raise click.BadParameter(f"it {error.reason}; {error.cure}", context, parameter) from error
+
+
 @cli.command()
 @_config_option
-def run(config_file: Path | None) -> None:
+@click.option(
+    "--shard",
+    default="",
+    callback=_parse_shard,
+    metavar="INDEX/COUNT",
+    help="Read one share of the sandboxes, as one of COUNT pollers; else ingest.shard of the configuration.",
+)
+def run(config_file: Path | None, shard: "Shard | None") -> None:
     """Run the poller until SIGTERM or Ctrl-C."""
     from sandgauge_poller.logs import set_up_logs
     from sandgauge_poller.tracking.store_file import StateError
 
     config = _load(config_file)
+    if shard is not None:
+        config = config.as_shard(shard)
     set_up_logs(config.logs.level, config.logs.format)
     try:
         asyncio.run(_run(config))

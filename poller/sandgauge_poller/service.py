@@ -36,6 +36,7 @@ from sandgauge_poller.status.readiness import Readiness
 from sandgauge_poller.status.server import StatusServer
 from sandgauge_poller.tracking.active_set import ActiveSet
 from sandgauge_poller.tracking.database import Database
+from sandgauge_poller.tracking.ownership import Owns, owns_all, owns_shard
 from sandgauge_poller.tracking.routing import DeploymentNames, Routing
 from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_poller.tracking.tracker import Tracker
@@ -76,7 +77,9 @@ class Poller:
             stack.callback(_close, database)
             self._readiness.store_trouble = lambda: database.trouble
             page = MetricsPage()
-            provider = make_meter_provider(_sender(self._config.export), other_readers=[page.reader])
+            provider = make_meter_provider(
+                _sender(self._config.export), service_instance_id=self._instance(), other_readers=[page.reader]
+            )
             stack.push_async_callback(asyncio.to_thread, provider.shutdown, timeout_millis=_LAST_METRICS_S * 1000)
             metrics = SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__))
             delivery = self._delivery(database, metrics)
@@ -85,7 +88,7 @@ class Poller:
             providers = await stack.enter_async_context(open_providers(self._config, self._clock))
             active = ActiveSet(self._routing(), self._config.tracking.max_sandboxes)
             # The loop needs the tracker to let go of sandboxes, and the tracker the loop to hear of changes.
-            tracker = Tracker(database, active, lambda change: reading.on_change(change))  # noqa: PLW0108  # not made yet
+            tracker = Tracker(database, active, lambda change: reading.on_change(change), self._owns())  # noqa: PLW0108  # not made yet
             recorder = self._recorder(database, metrics, delivery, lambda sandbox: usage.kills(sandbox))  # noqa: PLW0108  # the same
             context = self._reading_context(providers, tracker, recorder, metrics)
             metrics.observe(Observation(active, context, database, self._clock.now_ns))
@@ -118,6 +121,21 @@ class Poller:
         stack.push_async_callback(ingest.stop)
         logger.info("spans on http://%s:%d/v1/traces", *await _start("ingest.endpoint", ingest))
         self._readiness.ingest = True
+
+    def _instance(self) -> str | None:
+        """Return what tells this poller from the others, where there are others."""
+        shard = self._config.ingest.shard
+        return None if shard is None else f"shard-{shard.index}"
+
+    def _owns(self) -> Owns:
+        shard = self._config.ingest.shard
+        if shard is None:
+            return owns_all
+        if shard.index >= shard.count:
+            logger.warning("shard %s stands by: it keeps the feed and reads nothing; the first shard is 0", shard)
+        else:
+            logger.info("shard %s: sandboxes of others are kept and not read", shard)
+        return owns_shard(shard.index, shard.count)
 
     def _delivery(self, database: Database, metrics: SelfMetrics) -> Delivery:
         export = self._config.export

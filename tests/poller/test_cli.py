@@ -147,3 +147,10 @@ def test_health_is_1_and_a_reason_for_each_server_that_is_not_well(otlp_sink):
     assert "refused" in refused
     assert not_found == f"{otlp_sink.endpoint}: it answers 404"
     assert malformed.startswith("no-url: ")
+
+
+def test_a_shard_that_is_none_is_wrong_usage(tmp_path):
+    answer = sandgauge("run", "--shard", "2", cwd=tmp_path)
+    assert answer.returncode == 2
+    assert "--shard" in answer.stderr
+    assert "0/3" in answer.stderr

@@ -1,7 +1,7 @@
 """The configuration: one YAML file, checked as a whole before anything starts."""
 
 from sandgauge_poller.config.deployment import Deployment
-from sandgauge_poller.config.errors import ConfigError, ConfigErrors, ConfigWarning, render
+from sandgauge_poller.config.errors import ConfigError, ConfigErrors, ConfigWarning, InvalidValueError, render
 from sandgauge_poller.config.loading import load_config
 from sandgauge_poller.config.locate import find_config, smallest_config
 from sandgauge_poller.config.model import (
@@ -20,6 +20,7 @@ from sandgauge_poller.config.model import (
     Tracking,
 )
 from sandgauge_poller.config.printing import as_yaml
+from sandgauge_poller.config.shard import Shard, parse_shard
 from sandgauge_poller.config.tls import ClientTls, MutualTls, ServerTls
 from sandgauge_poller.config.units import format_duration
 from sandgauge_poller.config.urls import ListenAddress, scope_identity
@@ -37,6 +38,7 @@ __all__ = [
     "Deployment",
     "Export",
     "Ingest",
+    "InvalidValueError",
     "ListenAddress",
     "Logs",
     "MetricIds",
@@ -46,6 +48,7 @@ __all__ = [
     "Sampling",
     "SendingQueue",
     "ServerTls",
+    "Shard",
     "State",
     "Status",
     "Tracking",
@@ -54,6 +57,7 @@ __all__ = [
     "find_config",
     "format_duration",
     "load_config",
+    "parse_shard",
     "render",
     "scope_identity",
     "smallest_config",

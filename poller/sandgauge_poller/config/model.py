@@ -13,6 +13,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr, ValidationI
 from sandgauge_poller.config.deployment import Deployment
 from sandgauge_poller.config.errors import ConfigWarning, InvalidValueError
 from sandgauge_poller.config.section import EMPTY_WHEN_NONE, PositiveInt, Section
+from sandgauge_poller.config.shard import Shard
 from sandgauge_poller.config.tls import ClientTls, ServerTls
 from sandgauge_poller.config.units import format_duration
 from sandgauge_poller.config.urls import ListenAddress
@@ -23,6 +24,7 @@ from sandgauge_poller.config.values import (
     Folder,
     HeaderName,
     Listen,
+    OptionalShard,
     PositiveDuration,
     Secret,
     Size,
@@ -55,11 +57,12 @@ class Listener(Section):
 
 
 class Ingest(Listener):
-    """Where lifecycle spans come in; the body limit counts decompressed bytes."""
+    """Where lifecycle spans come in, and which poller of several this is; the body limit counts decompressed bytes."""
 
     endpoint: Listen = ListenAddress("127.0.0.1", 4319)
     max_request_body_size: Size = 20 * 1024**2
     tls: ServerTls = ServerTls()
+    shard: OptionalShard = None
 
 
 class Status(Listener):
@@ -196,6 +199,10 @@ class Config(Section):
         if ingest is not None and status.endpoint.port != 0 and status.endpoint == ingest.endpoint:
             raise InvalidValueError("is the same as ingest.endpoint", "choose another port", below=("endpoint",))
         return status
+
+    def as_shard(self, shard: Shard) -> "Config":
+        """Return the same configuration for another of several pollers."""
+        return self.model_copy(update={"ingest": self.ingest.model_copy(update={"shard": shard})})
 
     @property
     def usage_sources(self) -> tuple[Usage, ...]:

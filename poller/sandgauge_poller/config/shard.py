@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from sandgauge_poller.config.errors import InvalidValueError
 
-_SHARD = re.compile(r"(?:[A-Za-z0-9.-]*-)?(?P<index>\d{1,4})/(?P<count>\d{1,4})")
+_SHARD = re.compile(r"(?:[A-Za-z0-9][A-Za-z0-9.-]*-)?(?P<index>\d{1,4})/(?P<count>\d{1,4})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, PlainSerializer, SecretStr
 
 from sandgauge_poller.config.errors import InvalidValueError
+from sandgauge_poller.config.shard import Shard, parse_shard
 from sandgauge_poller.config.units import format_duration, format_size, parse_duration, parse_size
 from sandgauge_poller.config.urls import (
     ListenAddress,
@@ -128,6 +129,9 @@ Scope = Annotated[str, AfterValidator(parse_scope)]
 CollectorUrl = Annotated[str, AfterValidator(parse_collector)]
 HostRule = Annotated[str, AfterValidator(parse_host_rule)]
 Listen = Annotated[InstanceOf[ListenAddress], _from_text(parse_listen_address), _as_text(str)]
+OptionalShard = Annotated[
+    InstanceOf[Shard] | None, _from_text(parse_shard), _as_text(lambda shard: "" if shard is None else str(shard))
+]
 Secret = Annotated[SecretStr, AfterValidator(_sendable), _as_text(_masked)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
 Folder = Annotated[Path, _from_text(_path)]
