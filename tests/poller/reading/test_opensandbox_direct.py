@@ -8,8 +8,10 @@ from sandgauge_poller.logs import RepeatsCounted
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.opensandbox.daemon import DIRECT_AGAIN_S
 from sandgauge_schemas.names import ErrorType
+from support.hand_clock import HandClock
 from support.stub_control_plane import (
     ID,
+    IMPATIENT_S,
     METRICS,
     OTHER,
     StubControlPlane,
@@ -122,21 +124,22 @@ async def test_a_kept_connection_that_breaks_is_not_replaced_unawares(control_pl
 
 
 @pytest.mark.parametrize(
-    ("state", "error_type"),
+    ("failure", "state", "error_type"),
     [
-        ("Paused", ErrorType.PAUSED),
-        ("Stopping", ErrorType.ENDED),
-        ("Terminated", ErrorType.ENDED),
-        ("Failed", ErrorType.ENDED),
-        (None, ErrorType.NOT_FOUND),
+        (break_off, "Paused", ErrorType.PAUSED),
+        (break_off, "Stopping", ErrorType.ENDED),
+        (break_off, "Terminated", ErrorType.ENDED),
+        (break_off, "Failed", ErrorType.ENDED),
+        (break_off, None, ErrorType.NOT_FOUND),
+        (hang, "Terminated", ErrorType.ENDED),
+        (hang, None, ErrorType.NOT_FOUND),
     ],
 )
-@pytest.mark.parametrize("failure", [break_off, hang])
 async def test_after_a_failure_the_control_plane_decides_before_the_next_direct_read(
     control_plane, daemon, failure, state, error_type
 ):
     daemon.on("/metrics", failure)
-    async with opened(control_plane, timeout_s=0.15, use_server_proxy="false") as provider:
+    async with opened(control_plane, timeout_s=IMPATIENT_S, use_server_proxy="false") as provider:
         assert await outcome(provider) in {ErrorType.CONNECTION, ErrorType.TIMEOUT}
         asked = len(daemon.seen)
         control_plane.say(sandbox(), status=404, json={"code": "DOCKER::SANDBOX_NOT_FOUND"})
@@ -203,7 +206,7 @@ async def test_a_forgotten_sandbox_is_asked_for_anew(control_plane, daemon, dire
 
 async def test_a_sandbox_forgotten_in_mid_read_leaves_nothing_behind(control_plane, daemon, direct):
     daemon.on("/metrics", hang)
-    async with opened(control_plane, timeout_s=0.2, **direct) as provider:
+    async with opened(control_plane, timeout_s=IMPATIENT_S, **direct) as provider:
         reading = asyncio.create_task(outcome(provider))
         await daemon.asked("/metrics")
         provider.forget(ID)
@@ -231,16 +234,22 @@ async def test_a_sandbox_forgotten_while_its_endpoint_is_asked_for_counts_no_mor
 
 
 async def test_the_wait_of_a_direct_read_includes_what_was_asked_before_it(control_plane, daemon, direct):
+    hand = HandClock()
+
     async def slow(_request: web.Request) -> web.StreamResponse:
-        await asyncio.sleep(0.15)
+        hand.now_s += 0.15
         return web.json_response({"endpoint": daemon.endpoint})
 
+    async def quick(_request: web.Request) -> web.StreamResponse:
+        hand.now_s += 0.05
+        return web.json_response(METRICS)
+
     control_plane.on(endpoint(), slow)
-    async with opened(control_plane, **direct) as provider:
-        reading = await provider.read_sample(ID)
-        assert 0.15 <= reading.window.wait_s < 0.3
-        assert reading.window.end_ns - reading.window.start_ns < 100_000_000
-        assert (await provider.read_sample(ID)).window.wait_s < 0.05
+    daemon.on("/metrics", quick)
+    async with opened(control_plane, clock=hand.clock, **direct) as provider:
+        windows = [(await provider.read_sample(ID)).window for _ in range(2)]
+    assert [window.wait_s for window in windows] == pytest.approx([0.15, 0.0])
+    assert [(window.end_ns - window.start_ns) / 1e9 for window in windows] == pytest.approx([0.05, 0.05])
 
 
 async def test_without_a_proxy_a_host_that_is_not_allowed_is_an_outcome_and_said_once(control_plane, caplog):
@@ -315,7 +324,7 @@ async def test_auto_does_not_queue_for_the_proxy_when_direct_may_work_again(cont
     control_plane.names("192.0.2.1:44772", OTHER)
     control_plane.on(proxied(OTHER), hang)
     daemon.on("/metrics", break_off)
-    async with opened(control_plane, timeout_s=0.5, max_concurrent_proxied_reads=1) as provider:
+    async with opened(control_plane, timeout_s=IMPATIENT_S, max_concurrent_proxied_reads=1) as provider:
         assert await outcome(provider) is ErrorType.CONNECTION
         daemon.say("/metrics", json=METRICS)
         holds_the_slot = asyncio.create_task(outcome(provider, OTHER))

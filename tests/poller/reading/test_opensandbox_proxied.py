@@ -4,7 +4,19 @@ import pytest
 from aiohttp import web
 
 from sandgauge_schemas.names import ErrorType
-from support.stub_control_plane import ID, METRICS, OTHER, StubControlPlane, endpoint, inspect, opened, proxied, sandbox
+from support.hand_clock import HandClock
+from support.stub_control_plane import (
+    ID,
+    IMPATIENT_S,
+    METRICS,
+    OTHER,
+    StubControlPlane,
+    endpoint,
+    inspect,
+    opened,
+    proxied,
+    sandbox,
+)
 
 PROXY = {"use_server_proxy": "true"}
 SECRET_WANTED = {"code": "MISSING_OR_INVALID_SECURE_ACCESS", "message": "x"}
@@ -22,31 +34,32 @@ async def hang(_request: web.Request) -> web.StreamResponse:
 
 
 async def test_no_more_reads_run_at_once_than_there_are_slots_and_the_wait_is_told(control_plane):
-    running = most = 0
+    hand, pair, running, most = HandClock(), asyncio.Barrier(2), 0, 0
 
     async def slow(_request: web.Request) -> web.StreamResponse:
         nonlocal running, most
         running += 1
         most = max(most, running)
-        await asyncio.sleep(0.1)
+        await asyncio.sleep(IMPATIENT_S / 3)
+        if await pair.wait() == 1:  # the first to go on
+            hand.now_s += 1.0
         running -= 1
         return web.json_response(METRICS)
 
     control_plane.on(proxied(), slow)
-    async with opened(control_plane, timeout_s=0.3, max_concurrent_proxied_reads=2, **PROXY) as provider:
+    slots = {"max_concurrent_proxied_reads": 2, **PROXY}
+    async with opened(control_plane, timeout_s=IMPATIENT_S, clock=hand.clock, **slots) as provider:
         readings = await asyncio.gather(*(provider.read_sample(ID) for _ in range(8)))
     assert most == 2
-    # Eight reads by two take four times as long as the bound would allow: waiting does not count.
+    # Eight reads by two take longer than the bound would allow: waiting does not count.
     assert {reading.error_type for reading in readings} == {None}
-    waits = sorted(reading.window.wait_s for reading in readings)
-    assert waits[0] < 0.05
-    assert 0.3 <= waits[-1] < 0.6
-    assert all(reading.window.end_ns - reading.window.start_ns < 250_000_000 for reading in readings)
+    assert sorted(reading.window.wait_s for reading in readings) == [0.0, 0.0, 1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
+    assert {reading.window.end_ns - reading.window.start_ns for reading in readings} == {10**9}
 
 
 async def test_a_cancelled_wait_frees_its_place(control_plane):
     control_plane.on(proxied(), hang)
-    async with opened(control_plane, timeout_s=0.2, max_concurrent_proxied_reads=1, **PROXY) as provider:
+    async with opened(control_plane, timeout_s=IMPATIENT_S, max_concurrent_proxied_reads=1, **PROXY) as provider:
         first = asyncio.create_task(provider.read_sample(ID))
         waiting = asyncio.create_task(provider.read_sample(ID))
         await control_plane.asked(proxied())
@@ -60,7 +73,7 @@ async def test_a_cancelled_wait_frees_its_place(control_plane):
 async def test_a_silent_control_plane_gets_no_proxied_reads_until_it_answers_again(control_plane, question):
     for path in (sandbox(), sandbox(OTHER), inspect()):
         control_plane.on(path, hang)
-    async with opened(control_plane, timeout_s=0.15, **PROXY) as provider:
+    async with opened(control_plane, timeout_s=IMPATIENT_S, **PROXY) as provider:
         assert (await getattr(provider, question)(ID)).error_type is ErrorType.TIMEOUT
         readings = await asyncio.gather(*(provider.read_sample(id_) for id_ in (ID, OTHER, ID, OTHER)))
         assert {reading.error_type for reading in readings} == {ErrorType.TIMEOUT}
@@ -75,7 +88,7 @@ async def test_a_silent_control_plane_gets_no_proxied_reads_until_it_answers_aga
 
 async def test_a_slow_daemon_is_not_taken_for_a_silent_control_plane(control_plane):
     control_plane.on(proxied(), hang)
-    async with opened(control_plane, timeout_s=0.1, **PROXY) as provider:
+    async with opened(control_plane, timeout_s=IMPATIENT_S, **PROXY) as provider:
         for _ in range(2):
             assert (await provider.read_sample(ID)).error_type is ErrorType.TIMEOUT
     assert control_plane.paths == [proxied()] * 2
@@ -103,11 +116,9 @@ async def test_a_sandbox_that_feigns_secure_access_costs_two_calls_and_no_more(c
 
 
 async def test_questions_keep_to_their_rate_and_proxied_reads_do_not_count(control_plane):
-    async with opened(control_plane, max_requests_per_second=5, **PROXY) as provider:
+    async with opened(control_plane, max_requests_per_second=5, clock=HandClock().clock, **PROXY) as provider:
         statuses = await asyncio.gather(*(provider.read_status(ID) for _ in range(8)))
-        waits = sorted(status.window.wait_s for status in statuses)
-        assert waits[4] < 0.2
-        assert 0.9 <= waits[5] <= waits[7] < 1.3
-        assert {status.error_type for status in statuses} == {None}
         readings = await asyncio.gather(*(provider.read_sample(ID) for _ in range(8)))
-    assert max(reading.window.wait_s for reading in readings) < 0.5
+    assert {status.error_type for status in statuses} == {None}
+    assert sorted(status.window.wait_s for status in statuses) == [0.0] * 5 + [1.0] * 3
+    assert {reading.window.wait_s for reading in readings} == {0.0}

@@ -1,0 +1,33 @@
+"""Bounds of time that hold however busy the machine is."""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def beside_timer(seconds: float, work: Awaitable[T]) -> tuple[T, float]:
+    """Return what the work gave, and how many seconds later it ended than a timer set at the same moment.
+
+    A busy machine is late with both.
+    """
+    loop = asyncio.get_running_loop()
+    rang: asyncio.Future[float] = loop.create_future()
+    loop.call_later(seconds, lambda: rang.set_result(loop.time()))
+    result = await work
+    ended = loop.time()
+    return result, ended - await rang
+
+
+def shortest_s(act: Callable[[], object], bound_s: float, tries: int = 5) -> float:
+    """Return how many seconds it takes, by the first try within the bound or else the best: others only prolong it."""
+    best = float("inf")
+    for _ in range(tries):
+        began = time.monotonic()
+        act()
+        best = min(best, time.monotonic() - began)
+        if best < bound_s:
+            break
+    return best
