@@ -23,17 +23,21 @@ from sandgauge_poller.ingest.server import IngestServer, IngestSettings
 from sandgauge_poller.logs import say_repeats
 from sandgauge_poller.reading.build import open_providers
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock
-from sandgauge_poller.reading.context import ReadingContext, ReadingSettings
+from sandgauge_poller.reading.context import ReadingContext, ReadingSettings, RecordSink
 from sandgauge_poller.reading.loop import ReadingLoop
 from sandgauge_poller.reading.provider import Provider
 from sandgauge_poller.reading.schedule import Pacer
 from sandgauge_poller.reading.usage.build import open_sources
 from sandgauge_poller.reading.usage.loop import UsageLoop
 from sandgauge_poller.self_metrics import SelfMetrics, make_meter_provider
+from sandgauge_poller.status.api import Api
+from sandgauge_poller.status.fleet import Fleet
 from sandgauge_poller.status.metrics_page import MetricsPage
 from sandgauge_poller.status.observation import Observation
+from sandgauge_poller.status.overview import Overview
 from sandgauge_poller.status.readiness import Readiness
 from sandgauge_poller.status.server import StatusServer
+from sandgauge_poller.status.watch import WatchedRecorder
 from sandgauge_poller.tracking.active_set import ActiveSet
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.ownership import Owns, owns_all, owns_shard
@@ -90,12 +94,14 @@ class Poller:
             # The loop needs the tracker to let go of sandboxes, and the tracker the loop to hear of changes.
             tracker = Tracker(database, active, lambda change: reading.on_change(change), self._owns())  # noqa: PLW0108  # not made yet
             recorder = self._recorder(database, metrics, delivery, lambda sandbox: usage.kills(sandbox))  # noqa: PLW0108  # the same
-            context = self._reading_context(providers, tracker, recorder, metrics)
-            metrics.observe(Observation(active, context, database, self._clock.now_ns))
+            watched = WatchedRecorder(recorder)
+            context = self._reading_context(providers, tracker, watched, metrics)
+            observation = Observation(active, context, database, self._clock.now_ns)
+            metrics.observe(observation)
             reading = ReadingLoop(context, active)
             stack.push_async_callback(reading.stop)
             sources = await stack.enter_async_context(open_sources(self._config.usage_sources, self._clock))
-            usage = UsageLoop(sources, active, reading, sink=recorder, metrics=metrics, clock=self._clock)
+            usage = UsageLoop(sources, active, reading, sink=watched, metrics=metrics, clock=self._clock)
             restored = await tracker.restore()
             parts = [reading.run(), self._maintain(tracker, context), self._say_repeats(), _fail_with(database.damage)]
             if sources:
@@ -103,7 +109,10 @@ class Poller:
             background = [asyncio.create_task(part) for part in parts]
             stack.push_async_callback(_cancel, background)
             self._readiness.providers = providers
-            status = StatusServer(self._config.status, self._readiness, page)
+            sweeps = {placed.source.source: placed.source.interval_s for placed in sources}
+            fleet = Fleet(active, context, sweeps, self._clock.now_ns)
+            overview = Overview(fleet, observation, self._readiness, watched)
+            status = StatusServer(self._config.status, self._readiness, page, Api(fleet, overview, observation))
             stack.push_async_callback(status.stop)
             logger.info("status on http://%s:%d", *await _start("status.endpoint", status))
             await self._listen(stack, tracker, reading, metrics)
@@ -172,7 +181,7 @@ class Poller:
         return Routing([DeploymentNames(d.name, d.provider, d.identities) for d in self._config.deployments])
 
     def _reading_context(
-        self, providers: Mapping[str, Provider], tracker: Tracker, recorder: Recorder, metrics: SelfMetrics
+        self, providers: Mapping[str, Provider], tracker: Tracker, sink: RecordSink, metrics: SelfMetrics
     ) -> ReadingContext:
         sampling = self._config.sampling
         settings = ReadingSettings(
@@ -189,7 +198,7 @@ class Poller:
             settings=settings,
             clock=self._clock,
             providers=providers,
-            sink=recorder,
+            sink=sink,
             metrics=metrics,
             finish=lambda sandbox: tracker.finish(sandbox, self._clock.now_ns()),
             first_reads={d.name: Pacer(d.max_requests_per_second) for d in self._config.deployments},

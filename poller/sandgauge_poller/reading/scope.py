@@ -78,11 +78,17 @@ def _cpu(memory: ScopeDecision, zeros: int) -> ScopeDecision:
     return ScopeDecision(SampleScope.UNKNOWN, ScopeEvidence.CONSTANT_ZERO if blind else ScopeEvidence.UNDECIDED)
 
 
-def memory_limit_mib(components: Sequence[ComponentAllocation]) -> float | None:
-    """Return the limit to compare with: that of the one component `sandbox`, else of the only component, else None."""
+def main_component(components: Sequence[ComponentAllocation]) -> ComponentAllocation | None:
+    """Return the one component `sandbox`, else the only component, else None."""
     named = [component for component in components if component.name == "sandbox"]
     candidates = named or components
-    return candidates[0].limits.memory_mib if len(candidates) == 1 else None
+    return candidates[0] if len(candidates) == 1 else None
+
+
+def memory_limit_mib(components: Sequence[ComponentAllocation]) -> float | None:
+    """Return the limit to compare a total with: that of the main component, None where it has none."""
+    main = main_component(components)
+    return main.limits.memory_mib if main is not None else None
 
 
 @dataclass(frozen=True, slots=True)

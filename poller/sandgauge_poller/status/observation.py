@@ -1,4 +1,4 @@
-"""What the poller's own metrics look up: counts of sandboxes, intervals, and what waits in the outbox."""
+"""What the poller's own metrics and its page look up: counts, intervals, requests, and what waits in the outbox."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping
 from sandgauge_poller.export import outbox
 from sandgauge_poller.reading.context import ReadingContext
 from sandgauge_poller.self_metrics import OutboxState
+from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import ActiveSet
 from sandgauge_poller.tracking.database import Database
 from sandgauge_schemas.names import SandboxState, Signal
+from sandgauge_schemas.records import RequestRecord
 
 _OWNED_STATES = tuple(state for state in SandboxState if state is not SandboxState.UNMATCHED)
 _WITHOUT_DEPLOYMENT = ((None, SandboxState.UNMATCHED), (None, SandboxState.NOT_READ))
@@ -47,6 +49,10 @@ class Observation:
         """Return the interval that each deployment can carry, in seconds."""
         asked = self._context.settings.collection_interval
         return {name: asked * self._context.stretch(name) for name in self._context.providers}
+
+    def requested(self, request_id: str) -> RequestRecord | None:
+        """Return a logical request; None where its span has not come."""
+        return self._database.read(lambda connection: store.find_request(connection, request_id))
 
     def outbox(self) -> Mapping[Signal, OutboxState]:
         """Return what waits of each signal."""

@@ -1,4 +1,4 @@
-"""The status port: `/healthz` (the process answers), `/readyz` (spans are taken in and kept) and `/metrics`."""
+"""The status port: probes (`/healthz`, `/readyz`), `/metrics`, the page at `/`, and its JSON below `/api/v1`."""
 
 from collections.abc import Awaitable, Callable
 
@@ -6,7 +6,9 @@ from aiohttp import hdrs, web
 
 from sandgauge_poller.config import Status
 from sandgauge_poller.status.access import PageToken
+from sandgauge_poller.status.api import Api
 from sandgauge_poller.status.metrics_page import MetricsPage
+from sandgauge_poller.status.page_files import GUARDS, PageFile, page_files
 from sandgauge_poller.status.readiness import Readiness
 
 _ASK_FOR_TOKEN = {hdrs.WWW_AUTHENTICATE: 'Basic realm="sandgauge", charset="UTF-8"'}
@@ -18,15 +20,21 @@ _Handler = Callable[[web.Request], Awaitable[web.Response]]
 class StatusServer:
     """The status port; probes need no token, all else does where one is configured."""
 
-    def __init__(self, status: Status, readiness: Readiness, metrics_page: MetricsPage) -> None:
+    def __init__(self, status: Status, readiness: Readiness, metrics_page: MetricsPage, api: Api) -> None:
         self._address = status.endpoint
         self._token = PageToken(status.auth.bearer_token.get_secret_value())
         self._readiness = readiness
         self._metrics_page = metrics_page
         application = web.Application()
+        application.on_response_prepare.append(_guard)
         application.router.add_get("/healthz", self._healthz)
         application.router.add_get("/readyz", self._readyz)
         application.router.add_get("/metrics", self._guarded(self._metrics))
+        application.router.add_get("/api/v1/overview", self._guarded(api.overview))
+        application.router.add_get("/api/v1/sandboxes", self._guarded(api.sandboxes))
+        application.router.add_get("/api/v1/sandboxes/{sandbox_id}", self._guarded(api.sandbox))
+        for file in page_files():
+            application.router.add_get(file.route, self._guarded(_serving(file)))
         self._runner = web.AppRunner(application, access_log=None, shutdown_timeout=0.1)
 
     async def start(self) -> tuple[str, int]:
@@ -58,3 +66,14 @@ class StatusServer:
     async def _metrics(self, request: web.Request) -> web.Response:
         page, content_type = await self._metrics_page.render(request.headers.get(hdrs.ACCEPT, ""))
         return web.Response(body=page, headers={hdrs.CONTENT_TYPE: content_type})
+
+
+def _serving(file: PageFile) -> _Handler:
+    async def serve(_request: web.Request) -> web.Response:
+        return file.answer()
+
+    return serve
+
+
+async def _guard(_request: web.Request, response: web.StreamResponse) -> None:
+    response.headers.update(GUARDS)

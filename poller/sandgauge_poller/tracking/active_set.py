@@ -9,6 +9,7 @@ from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, Rollout
 from sandgauge_poller.tracking.bounded import BoundedDict
 from sandgauge_poller.tracking.fold import Lifecycle, RolloutName, earliest, rollout_names
 from sandgauge_poller.tracking.progress import Progress
+from sandgauge_poller.tracking.recent import Recent
 from sandgauge_poller.tracking.routing import RouteOutcome, Routing
 from sandgauge_schemas.records import JoinKeys
 
@@ -44,6 +45,8 @@ class Tracked:
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     progress: Progress = field(default_factory=Progress)
     rollout: RolloutEvent | None = None
+    recent: Recent | None = None
+    """What its readings said lately; None before the first of this process."""
 
     @property
     def keys(self) -> JoinKeys:

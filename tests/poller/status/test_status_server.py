@@ -1,9 +1,11 @@
 """The status port alone: which routes want the token, and what the probes say while parts come up or go away."""
 
+import re
 from contextlib import asynccontextmanager
 
 import aiohttp
 import pytest
+from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
 from sandgauge_poller.config import Status
@@ -26,6 +28,13 @@ class StubProvider:
         return self._last
 
 
+class StubApi:
+    async def answer(self, request):
+        return web.json_response({})
+
+    overview = sandboxes = sandbox = answer
+
+
 @asynccontextmanager
 async def served(readiness=None, token=""):
     page = MetricsPage()
@@ -33,7 +42,7 @@ async def served(readiness=None, token=""):
     metrics = SelfMetrics(provider.get_meter("test"))
     metrics.spans(SpanOutcome.ACCEPTED, None, 3)
     status = Status(endpoint="127.0.0.1:0", auth={"bearer_token": token})
-    server = StatusServer(status, readiness or Readiness(monotonic=lambda: 0.0), page)
+    server = StatusServer(status, readiness or Readiness(monotonic=lambda: 0.0), page, StubApi())
     host, port = await server.start()
     try:
         async with aiohttp.ClientSession(f"http://{host}:{port}", trust_env=False) as session:
@@ -54,6 +63,15 @@ async def served(readiness=None, token=""):
         ("/metrics", aiohttp.encode_basic_auth("prometheus", TOKEN), 200),
         ("/metrics", aiohttp.encode_basic_auth(TOKEN, ""), 401),
         ("/metrics", "Bearer wrong", 401),
+        ("/", None, 401),
+        ("/", aiohttp.encode_basic_auth("", TOKEN), 200),
+        ("/page.js", None, 401),
+        ("/page.js", f"Bearer {TOKEN}", 200),
+        ("/api/v1/overview", None, 401),
+        ("/api/v1/overview", f"Bearer {TOKEN}", 200),
+        ("/api/v1/sandboxes", None, 401),
+        ("/api/v1/sandboxes/s-1", None, 401),
+        ("/api/v1/sandboxes/s-1", f"Bearer {TOKEN}", 200),
     ],
 )
 async def test_probes_need_no_token_and_the_page_does(path, auth, status):
@@ -106,3 +124,31 @@ async def test_a_control_plane_is_shown_and_is_no_gate():
             "away": {"last_answer": names.ErrorType.CONNECTION.value, "seconds_ago": 60.0},
             "idle": {"last_answer": "not_asked"},
         }
+
+
+async def test_every_answer_keeps_strangers_and_other_hosts_out():
+    async with served() as session:
+        for path in ("/", "/page.js", "/page.css", "/icon.svg", "/api/v1/overview", "/metrics", "/readyz", "/nowhere"):
+            async with session.get(path) as answer:
+                policy = answer.headers["Content-Security-Policy"].split("; ")
+                assert {"default-src 'none'", "script-src 'self'", "style-src 'self'", "frame-ancestors 'none'"} <= {
+                    *policy
+                }
+                assert "unsafe" not in answer.headers["Content-Security-Policy"]
+                assert answer.headers["X-Content-Type-Options"] == "nosniff"
+                assert answer.headers["Referrer-Policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+@pytest.mark.parametrize("path", ["/", "/api/v1/overview", "/api/v1/sandboxes", "/api/v1/sandboxes/s-1"])
+async def test_nothing_can_be_changed(method, path):
+    async with served() as session, session.request(method, path) as answer:
+        assert answer.status == 405
+
+
+async def test_the_page_names_nothing_of_another_host_and_no_code_within_it():
+    async with served() as session, session.get("/") as answer:
+        page = await answer.text()
+    named = set(re.findall(r'(?:href|src)="([^"#]+)"', page))
+    assert named == {path.removeprefix("/") for path in ("/icon.svg", "/page.css", "/page.js")}
+    assert not re.search(r"<script(?![^>]*src=)|\bon[a-z]+=|style=", page)

@@ -1,0 +1,131 @@
+// The live page: asks the poller's JSON every few seconds, and shows it.
+
+import { announce, at, make, mark, say } from "./dom.js";
+import { showOverview } from "./overview.js";
+import { showSheet } from "./sheet.js";
+import { makeSortable, showRows, showSorting } from "./table.js";
+import { count, duration } from "./words.js";
+
+const REFRESH_MS = 5000;
+const TYPING_MS = 150;
+const ROWS = 100;
+const PLAIN = { q: "", show: "all", deployment: "", sort: "age", order: "desc", page: "0" };
+
+// What is asked for stands in the address, so that it can be kept and sent to others.
+const wanted = { ...PLAIN, ...Object.fromEntries(new URLSearchParams(location.search)) };
+const addressOf = (sandbox) => `#/${sandbox.sandbox_id}`;
+const chosenId = () => (location.hash.startsWith("#/") ? location.hash.slice(2) : "");
+
+function keepInAddress() {
+  const changed = Object.entries(wanted).filter(([key, value]) => value !== PLAIN[key]);
+  const search = new URLSearchParams(changed).toString();
+  history.replaceState(null, "", `${search ? `?${search}` : location.pathname}${location.hash}`);
+}
+
+function query() {
+  const { page, ...rest } = wanted;
+  const said = Object.entries(rest).filter(([key, value]) => key in PLAIN && value);
+  return new URLSearchParams([...said, ["offset", ROWS * Number(page) || 0], ["limit", ROWS]]);
+}
+
+async function ask(path, signal) {
+  const answer = await fetch(path, { signal });
+  if (answer.status === 404) return null;
+  if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+  return answer.json();
+}
+
+let timer;
+let asking = new AbortController();
+let answeredAt = Date.now();
+let isPaused = false;
+
+async function refresh({ announces = false } = {}) {
+  clearTimeout(timer);
+  asking.abort();
+  asking = new AbortController();
+  const { signal } = asking;
+  try {
+    const id = chosenId();
+    const [overview, list, sandbox] = await Promise.all([
+      ask("api/v1/overview", signal),
+      ask(`api/v1/sandboxes?${query()}`, signal),
+      id ? ask(`api/v1/sandboxes/${encodeURIComponent(id)}`, signal) : undefined,
+    ]);
+    answeredAt = Date.now();
+    showConnection(true);
+    showOverview(overview, addressOf);
+    showDeployments(overview.deployments.map((deployment) => deployment.name));
+    showRows(list, overview.sandboxes.total, (chosen) => {
+      location.hash = addressOf(chosen);
+    });
+    showSheet(id, sandbox);
+    if (announces) announce(`${count(list.matched)} sandboxes match.`);
+    if (!performance.getEntriesByName("rows-shown").length) requestAnimationFrame(() => performance.mark("rows-shown"));
+  } catch (error) {
+    if (error.name === "AbortError") return;
+    showConnection(false);
+  }
+  if (!isPaused && !document.hidden) timer = setTimeout(refresh, REFRESH_MS);
+}
+
+function showConnection(isAnswering) {
+  const connection = at("connection");
+  const wasLost = connection.dataset.tone === "bad";
+  if (!isAnswering && !wasLost) announce("The poller gives no answer.");
+  if (isAnswering && wasLost) announce("The poller answers again.");
+  mark(connection, "data-tone", isAnswering ? (isPaused ? "warn" : "good") : "bad");
+  const silence = `No answer for ${duration((Date.now() - answeredAt) / 1000)}; this is how it was then`;
+  say(at("connection-text"), isAnswering ? (isPaused ? "Paused" : "Live") : silence);
+}
+
+function showDeployments(names) {
+  const select = at("deployment");
+  const options = [...new Set([...names, wanted.deployment])].filter(Boolean);
+  if (options.length !== select.options.length - 1) {
+    select.replaceChildren(...["", ...options].map((name) => make("option", { value: name }, name || "All deployments")));
+    select.value = wanted.deployment;
+  }
+  select.hidden = options.length < 2;
+}
+
+function want(changes) {
+  Object.assign(wanted, { page: PLAIN.page }, changes);
+  keepInAddress();
+  showSorting(wanted.sort, wanted.order);
+  refresh({ announces: true });
+}
+
+makeSortable((sort, first) => want({ sort, order: wanted.sort === sort ? { asc: "desc", desc: "asc" }[wanted.order] : first }));
+showSorting(wanted.sort, wanted.order);
+
+let typing;
+at("text").value = wanted.q;
+at("text").addEventListener("input", (event) => {
+  clearTimeout(typing);
+  typing = setTimeout(() => want({ q: event.target.value.trim() }), TYPING_MS);
+});
+at("show").value = wanted.show;
+for (const key of ["show", "deployment"]) at(key).addEventListener("change", (event) => want({ [key]: event.target.value }));
+at("leaks-all").addEventListener("click", () => {
+  at("show").value = "leaked";
+  want({ show: "leaked" });
+});
+at("previous").addEventListener("click", () => want({ page: `${Number(wanted.page) - 1}` }));
+at("next").addEventListener("click", () => want({ page: `${Number(wanted.page) + 1}` }));
+
+at("pause").addEventListener("click", () => {
+  isPaused = !isPaused;
+  mark(at("pause"), "aria-pressed", `${isPaused}`);
+  refresh();
+});
+document.addEventListener("visibilitychange", () => (document.hidden || isPaused ? clearTimeout(timer) : refresh()));
+
+addEventListener("hashchange", () => refresh());
+at("close").addEventListener("click", () => at("sheet").close());
+at("sheet").addEventListener("click", (event) => event.target === at("sheet") && at("sheet").close());
+at("sheet").addEventListener("close", () => {
+  if (chosenId()) history.replaceState(null, "", location.pathname + location.search);
+});
+
+refresh();
