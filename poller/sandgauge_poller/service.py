@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
-from pathlib import Path
 
 from sandgauge_poller.config import Config, Export, Ingest
 from sandgauge_poller.export.answer import Verdict
@@ -19,6 +18,8 @@ from sandgauge_poller.export.delivery import Delivery, DeliverySettings
 from sandgauge_poller.export.messages import TELEMETRY_SCOPE
 from sandgauge_poller.export.recorder import KnownKills, Recorder
 from sandgauge_poller.export.series import PointSettings
+from sandgauge_poller.ingest.intake import Intake
+from sandgauge_poller.ingest.quarantine import Quarantine
 from sandgauge_poller.ingest.server import IngestServer, IngestSettings
 from sandgauge_poller.logs import say_repeats
 from sandgauge_poller.reading.build import open_providers
@@ -125,8 +126,9 @@ class Poller:
     async def _listen(
         self, stack: AsyncExitStack, tracker: Tracker, reading: ReadingLoop, metrics: SelfMetrics
     ) -> None:
-        settings = _ingest_settings(self._config.ingest, self._config.state.directory / "quarantine")
-        ingest = IngestServer(settings, tracker.commit, reading.final_reading, metrics, self._clock.now_ns)
+        quarantine = Quarantine(self._config.state.directory / "quarantine", self._clock.now_ns)
+        intake = Intake(tracker.commit, metrics, quarantine, self._clock.now_ns)
+        ingest = IngestServer(_ingest_settings(self._config.ingest), intake, reading.final_reading)
         stack.push_async_callback(ingest.stop)
         logger.info("spans on http://%s:%d/v1/traces", *await _start("ingest.endpoint", ingest))
         self._readiness.ingest = True
@@ -231,7 +233,7 @@ async def _start(key: str, server: StatusServer | IngestServer) -> tuple[str, in
         raise OSError(f"{key}: {error.strerror or error}; stop what listens there, or name another address") from error
 
 
-def _ingest_settings(ingest: Ingest, quarantine: Path) -> IngestSettings:
+def _ingest_settings(ingest: Ingest) -> IngestSettings:
     tls = None
     if ingest.tls.cert_file is not None:
         tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -242,7 +244,6 @@ def _ingest_settings(ingest: Ingest, quarantine: Path) -> IngestSettings:
         max_body_size=ingest.max_request_body_size,
         bearer_token=ingest.auth.bearer_token.get_secret_value(),
         tls=tls,
-        quarantine=quarantine,
     )
 
 

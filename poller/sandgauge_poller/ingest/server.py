@@ -2,20 +2,17 @@
 
 import logging
 import ssl
-import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from pathlib import Path
 
 from aiohttp import web
 
 from sandgauge_poller.ingest.bearer_token import BearerToken
 from sandgauge_poller.ingest.final_reading import FINAL_READING_PATH, FinalReadingHandler, TakeFinalReading
-from sandgauge_poller.ingest.quarantine import Quarantine
+from sandgauge_poller.ingest.intake import Intake
 from sandgauge_poller.ingest.refusal import refusal
-from sandgauge_poller.ingest.traces import CommitEvents, TracesHandler
-from sandgauge_poller.self_metrics import SelfMetrics
+from sandgauge_poller.ingest.traces import TracesHandler
 
 logger = logging.getLogger(__name__)
 
@@ -25,31 +22,22 @@ IDLE_S = 30.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestSettings:
-    """Where to listen, what to accept, and where to set aside what cannot be; an empty token asks for none."""
+    """Where to listen and what to accept; an empty token asks for none."""
 
     host: str
     port: int
     max_body_size: int
     bearer_token: str
     tls: ssl.SSLContext | None
-    quarantine: Path
 
 
 class IngestServer:
     """The ingest port; see its handlers for when they answer what."""
 
-    def __init__(
-        self,
-        settings: IngestSettings,
-        commit: CommitEvents,
-        final_reading: TakeFinalReading,
-        metrics: SelfMetrics,
-        now_ns: Callable[[], int] = time.time_ns,
-    ) -> None:
+    def __init__(self, settings: IngestSettings, intake: Intake, final_reading: TakeFinalReading) -> None:
         self._settings = settings
         token = BearerToken(settings.bearer_token)
-        quarantine = Quarantine(settings.quarantine, now_ns)
-        traces = TracesHandler(token, commit, metrics, quarantine, max_body_size=settings.max_body_size, now_ns=now_ns)
+        traces = TracesHandler(token, intake, max_body_size=settings.max_body_size)
         application = web.Application(middlewares=[_answer_faults_with_503])
         application.router.add_post("/v1/traces", traces.handle)
         application.router.add_post(FINAL_READING_PATH, FinalReadingHandler(token, final_reading).handle)

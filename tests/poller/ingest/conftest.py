@@ -16,6 +16,8 @@ from yarl import URL
 
 from sandgauge_poller.ingest.events import LifecycleEvent
 from sandgauge_poller.ingest.final_reading import FinalReading
+from sandgauge_poller.ingest.intake import Intake
+from sandgauge_poller.ingest.quarantine import Quarantine
 from sandgauge_poller.ingest.server import IngestServer, IngestSettings
 from sandgauge_schemas.names import ConflictKind, SpanOutcome
 
@@ -131,20 +133,21 @@ async def start_ingest(tmp_path):
         http = await stack.enter_async_context(aiohttp.ClientSession(trust_env=False))
 
         async def start(*, now_ns: int = NOW_NS, **settings: Any) -> Ingest:
+            quarantine = Quarantine(settings.pop("quarantine", tmp_path / "quarantine"), lambda: now_ns)
             chosen = {
                 "host": "127.0.0.1",
                 "port": 0,
                 "max_body_size": 2**20,
                 "bearer_token": "",
                 "tls": None,
-                "quarantine": tmp_path / "quarantine",
                 **settings,
             }
             commit, metrics = Committer(), Metrics()
             commit.open.set()
             reader = FinalReader()
             reader.open.set()
-            server = IngestServer(IngestSettings(**chosen), commit, reader, metrics, lambda: now_ns)
+            intake = Intake(commit, metrics, quarantine, lambda: now_ns)
+            server = IngestServer(IngestSettings(**chosen), intake, reader)
             address = await server.start()
             stack.push_async_callback(server.stop)
             return Ingest(address, http, commit, metrics, reader)
