@@ -2,6 +2,7 @@
 
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 import requests
@@ -10,12 +11,13 @@ from click.testing import CliRunner
 
 from sandgauge_demo.collector import Destinations, RunningCollector
 from sandgauge_poller.cli import cli
-from sandgauge_poller.config import Config, load_config
+from sandgauge_poller.config import Config, load_config, parse_shard
 from sandgauge_poller.health import complaint
 from sandgauge_schemas.quantity import parse_quantity
 from support.feed import GYM, start_span
-from support.manifests import ROOT, Manifests, ports, probes
+from support.manifests import ROOT, Manifests, config_files, kustomization, ports, probes
 from support.otlp_json import from_resource, traces
+from support.otlp_sink import OtlpSink
 from support.real_collector import NOBODY, real_collector, send
 from support.running_poller import RunningPoller
 from support.waiting import wait_until
@@ -41,16 +43,24 @@ def configuration(manifests, tmp_path):
     return file
 
 
-@pytest.fixture
-def collector_files(manifests, tmp_path):
-    """The Collector's files in the order of its arguments."""
+@pytest.fixture(scope="module")
+def shards(tmp_path_factory):
+    return Manifests.of(kustomization(tmp_path_factory.mktemp("shards"), "shards"))
+
+
+def written(manifests, folder):
+    """Write the Collector's files, and return them in the order of its arguments."""
     mounted = manifests.mounted_files(COLLECTOR)
     files = []
-    for argument in manifests.container(COLLECTOR)["args"]:
-        path = argument.removeprefix("--config=")
-        files.append(tmp_path / path.rsplit("/", 1)[1])
+    for path in config_files(manifests.container(COLLECTOR)):
+        files.append(folder / Path(path).name)
         files[-1].write_text(mounted[path])
     return files
+
+
+@pytest.fixture
+def collector_files(manifests, tmp_path):
+    return written(manifests, tmp_path)
 
 
 def test_the_pollers_configuration_is_without_fault_or_warning(manifests, configuration):
@@ -70,12 +80,13 @@ def test_the_poller_listens_where_its_probes_and_services_look(manifests, config
         assert listener.auth.bearer_token.get_secret_value() == SECRET["poller-token"]
 
 
-def test_the_collector_takes_its_files_and_says_nothing_against_them(manifests, collector_files):
-    environ = manifests.environment(COLLECTOR, SECRET)
-    arguments = [f"--config={file}" for file in collector_files]
+@pytest.mark.parametrize("variant", ["manifests", "shards"])
+def test_the_collector_takes_its_files_and_says_nothing_against_them(variant, request, tmp_path):
+    manifests = request.getfixturevalue(variant)
+    files = written(manifests, tmp_path)
     done = subprocess.run(
-        [real_collector(collector_files), "validate", *arguments],
-        env=environ,
+        [real_collector(files), "validate", *(f"--config={file}" for file in files)],
+        env=manifests.environment(COLLECTOR, SECRET),
         capture_output=True,
         text=True,
         check=False,
@@ -116,7 +127,7 @@ def test_the_collector_shows_the_token_of_the_secret_and_the_poller_takes_the_fe
         assert send(collector, traces(from_resource(GYM, start_span("sandbox-1")))) == 200
         wait_until(
             lambda: ACTIVE in session.get(f"{poller.status_url}/metrics", timeout=10).text,
-            timeout_s=30,
+            timeout_s=60,
             what="a sandbox that the poller knows",
         )
 
@@ -145,12 +156,15 @@ def test_the_collector_listens_where_its_probes_and_services_look(manifests):
     assert {probe["httpGet"]["port"] for probe in probes(manifests.container(COLLECTOR)).values()} == {"health"}
 
 
-def test_what_waits_finds_room_on_the_volumes(manifests):
+@pytest.mark.parametrize("variant", ["manifests", "shards"])
+def test_what_waits_finds_room_on_the_volumes(variant, request):
     """The Collector's file is up to three times what waits in it; the poller keeps up to three damaged stores."""
+    manifests = request.getfixturevalue(variant)
     base = manifests.config_map("sandgauge-collector")["otelcol.yaml"]
-    (queue,) = map(int, re.findall(r"POLLER_QUEUE_BYTES:-(\d+)", base))
-    (traces_queue,) = set(map(int, re.findall(r"BACKEND_QUEUE_BYTES:-(\d+)", base)))
-    assert storage(manifests, COLLECTOR) >= 3 * (queue + traces_queue)
+    (feed,) = map(int, re.findall(r"POLLER_QUEUE_BYTES:-(\d+)", base))
+    (backend,) = set(map(int, re.findall(r"BACKEND_QUEUE_BYTES:-(\d+)", base)))
+    pollers = manifests.workload(POLLER)["spec"]["replicas"]
+    assert storage(manifests, COLLECTOR) >= 3 * (pollers * feed + backend)
     assert storage(manifests, POLLER) >= 4 * Config().export.sending_queue.max_size
 
 
@@ -158,3 +172,41 @@ def storage(manifests, workload):
     """Return the bytes of a workload's volume."""
     (claim,) = manifests.workload(workload)["spec"]["volumeClaimTemplates"]
     return int(parse_quantity(claim["spec"]["resources"]["requests"]["storage"]).value)
+
+
+def test_each_pod_of_the_shards_is_the_poller_of_one_exporter(shards):
+    replicas = shards.workload(POLLER)["spec"]["replicas"]
+    command, option = shards.container(POLLER)["args"]
+    assert command == "run"
+    (pod,) = [entry for entry in shards.container(POLLER)["env"] if entry["name"] == "POD_NAME"]
+    assert pod["valueFrom"] == {"fieldRef": {"fieldPath": "metadata.name"}}
+    environ = shards.environment(COLLECTOR, SECRET)
+    port = ports(shards.container(POLLER))["ingest"]
+    for index in range(replicas):
+        shard = parse_shard(option.removeprefix("--shard=").replace("$(POD_NAME)", f"{POLLER}-{index}"))
+        assert (shard.index, shard.count) == (index, replicas)
+        service = shards.workload(POLLER)["spec"]["serviceName"]
+        assert environ[f"POLLER_{index}_OTLP_ENDPOINT"] == f"http://{POLLER}-{index}.{service}:{port}"
+    assert f"POLLER_{replicas}_OTLP_ENDPOINT" not in environ
+
+
+def test_each_poller_of_the_shards_gets_the_feed_with_the_token(shards, tmp_path):
+    files = written(shards, tmp_path)
+    with OtlpSink() as first, OtlpSink() as second:
+        running = RunningCollector(
+            real_collector(files),
+            files,
+            directory=tmp_path / "collector",
+            destinations=Destinations(poller=NOBODY, traces=NOBODY, metrics=NOBODY),
+            settings={
+                "POLLER_TOKEN": shards.environment(COLLECTOR, SECRET)["POLLER_TOKEN"],
+                "POLLER_0_OTLP_ENDPOINT": first.endpoint,
+                "POLLER_1_OTLP_ENDPOINT": second.endpoint,
+            },
+        )
+        with running:
+            assert send(running, traces(from_resource(GYM, start_span("sandbox-1")))) == 200
+            for sink in (first, second):
+                sink.wait_for(lambda seen: len(seen.spans()) == 1, 30)
+                (request,) = sink.requests()
+                assert request.headers["Authorization"] == f"Bearer {SECRET['poller-token']}"

@@ -1,6 +1,7 @@
 """The Kubernetes manifests as Kustomize makes them: valid to the API, whole, and as narrow as they can be."""
 
 import re
+import shutil
 from collections import Counter
 
 import pytest
@@ -10,7 +11,7 @@ from kubernetes_validate import validate
 from sandgauge_poller.reading.opensandbox.endpoints import EXECD_PORT
 from support.documents import code_block, document
 from support.kustomize import build
-from support.manifests import KUBERNETES, RIGHTS, ROOT, Manifests, kustomization, ports, probes, selects
+from support.manifests import KUBERNETES, RIGHTS, ROOT, Manifests, config_files, kustomization, ports, probes, selects
 
 pytestmark = pytest.mark.integration
 
@@ -49,6 +50,12 @@ def test_the_example_of_the_documentation_is_a_whole_deployment(tmp_path):
     assert made.config_map("sandgauge-backends") != base.config_map("sandgauge-backends")
     assert made.config_map("sandgauge-backends").keys() == base.config_map("sandgauge-backends").keys()
     assert made.container("sandgauge-poller")["image"] != base.container("sandgauge-poller")["image"]
+
+
+def test_the_folder_of_the_shards_may_be_copied(tmp_path):
+    shutil.copytree(KUBERNETES / "shards", tmp_path / "shards")
+    copied = build(kustomization(tmp_path, own=["shards"]))
+    assert copied == build(kustomization(tmp_path / "elsewhere", "shards"))
 
 
 def test_the_namespace_is_the_users_choice(manifests, tmp_path):
@@ -103,7 +110,8 @@ def test_every_reference_leads_somewhere(manifests):
         assert services[workload["serviceName"]]["spec"]["selector"] == workload["selector"]["matchLabels"]
         assert selects(workload["selector"]["matchLabels"], manifests.pods()[name])
         assert all(probe["httpGet"]["port"] in ports(container) for probe in probes(container).values())
-        references = [entry["valueFrom"]["secretKeyRef"] for entry in container["env"] if "valueFrom" in entry]
+        sources = [entry["valueFrom"] for entry in container["env"] if "valueFrom" in entry]
+        references = [source["secretKeyRef"] for source in sources if source.keys() != {"fieldRef"}]
         assert {reference["name"] for reference in references} == {"sandgauge"}
         asked |= {reference["key"] for reference in references}
     assert asked == SECRET.keys()
@@ -117,8 +125,7 @@ def test_every_service_leads_to_one_workload_and_to_ports_of_it(manifests):
 
 
 def test_both_find_their_configuration_where_they_look_for_it(manifests):
-    collector = manifests.container("sandgauge-collector")
-    files = [argument.removeprefix("--config=") for argument in collector["args"]]
+    files = config_files(manifests.container("sandgauge-collector"))
     assert files[0].endswith("/otelcol.yaml")
     assert set(files) <= manifests.mounted_files("sandgauge-collector").keys()
     dockerfile = (ROOT.parent / "poller" / "Dockerfile").read_text()

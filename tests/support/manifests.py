@@ -20,13 +20,16 @@ RIGHTS = tuple(yaml.safe_load_all((KUBERNETES / "rbac.yaml").read_text()))
 _HASH = re.compile(r"-[0-9a-z]{10}")
 
 
-def kustomization(folder: Path, *components: str, **fields: Any) -> Path:
-    """Write a user's kustomization of the shipped base and components into a folder, and return the folder."""
+def kustomization(folder: Path, *components: str, own: Sequence[str] = (), **fields: Any) -> Path:
+    """Write a user's kustomization into a folder, and return the folder.
+
+    It is of the shipped base and components, and of components of the user's own.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     shipped = Path(os.path.relpath(ROOT, folder.resolve()))
     content = {
         "resources": [str(shipped)],
-        "components": [str(shipped / "kubernetes" / component) for component in components],
+        "components": [*(str(shipped / "kubernetes" / component) for component in components), *own],
         **fields,
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(content))
@@ -82,16 +85,26 @@ class Manifests:
         }
 
     def environment(self, workload: str, secrets: Mapping[str, str]) -> dict[str, str]:
-        """Return the variables of a workload's container; `secrets` has what the Secret holds, by its key."""
+        """Return the variables of a workload's first container; `secrets` has what the Secret holds, by its key."""
         container = self.container(workload)
         maps = self.of_kind("ConfigMap")
         variables = {}
         for source in container.get("envFrom", []):
             variables |= maps[source["configMapRef"]["name"]]["data"]
         for entry in container.get("env", []):
-            reference = entry.get("valueFrom", {}).get("secretKeyRef")
-            variables[entry["name"]] = secrets[reference["key"]] if reference else entry["value"]
+            match entry.get("valueFrom"):
+                case None:
+                    variables[entry["name"]] = entry["value"]
+                case {"secretKeyRef": {"key": key}}:
+                    variables[entry["name"]] = secrets[key]
+                case {"fieldRef": {"fieldPath": "metadata.name"}}:
+                    variables[entry["name"]] = f"{workload}-0"
         return variables
+
+
+def config_files(collector: Object) -> list[str]:
+    """Return the files that a Collector's arguments name, in their order."""
+    return [argument.removeprefix("--config=") for argument in collector["args"]]
 
 
 def ports(container: Object) -> dict[str, int]:
