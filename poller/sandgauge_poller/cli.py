@@ -143,6 +143,15 @@ def demo(arguments: tuple[str, ...]) -> None:
     command(args=list(arguments), prog_name="sandgauge demo")
 
 
+@cli.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def report(arguments: tuple[str, ...]) -> None:
+    """Tell of files of spans what each sandbox was asked for, was sent, got and used."""
+    from sandgauge_report.command import report as command
+
+    command(args=list(arguments), prog_name="sandgauge report")
+
+
 def _load(config_file: Path | None) -> "Config":
     """Return the configuration, or end with its errors on standard error."""
     from sandgauge_poller.config import ConfigErrors, find_config, load_config

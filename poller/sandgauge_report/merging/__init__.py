@@ -1,0 +1,1 @@
+"""Spans in, sandboxes out: joined by run, rollout, trace and sandbox id; order and repeats make no difference."""

@@ -1,0 +1,67 @@
+"""The rows of a report as CSV: one line each, empty where nothing is known."""
+
+import csv
+import io
+from collections.abc import Iterator
+from typing import Any
+
+from sandgauge_report.findings import Finding
+from sandgauge_report.grouping import Row, Side
+from sandgauge_report.merging.sandboxes import Creation
+from sandgauge_report.rendering.report import Report
+from sandgauge_schemas.names import Resource
+
+_SAMPLED = (Resource.CPU, Resource.MEMORY_MIB)
+_AMOUNTS = (Resource.CPU, Resource.MEMORY_MIB, Resource.DISK_GIB, Resource.GPU)
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+
+
+def csv_table(report: Report) -> str:
+    """Return a heading and a line for each row."""
+    lines = [dict(_cells(row, _findings_of(row, report.findings))) for row in report.rows]
+    text = io.StringIO()
+    writer = csv.DictWriter(text, fieldnames=list(lines[0]) if lines else [], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return text.getvalue()
+
+
+def _findings_of(row: Row, findings: tuple[Finding, ...]) -> list[str]:
+    members = {id(one) for one in row.sandboxes}
+    return [str(finding.kind) for finding in findings if id(finding.sandbox) in members]
+
+
+def _cells(row: Row, findings: list[str]) -> Iterator[tuple[str, Any]]:
+    only = row.only
+    yield "run_id", _text(row.run_id)
+    yield "task", _text(row.task)
+    yield "rollout_id", _text(row.rollout_id)
+    yield "trace_id", _text(row.trace_id)
+    yield "provider", _text(row.provider)
+    yield "sandbox_id", _text(only.sandbox_id if only is not None else None)
+    yield "created", row.creations[Creation.CREATED]
+    yield "not_created", row.creations[Creation.FAILED] + row.creations[Creation.NO_START]
+    yield "pending", row.creations[Creation.PENDING]
+    for side in Side:
+        for resource in _AMOUNTS:
+            total = row.total(side, resource)
+            yield f"{side}_{resource}", None if total is None else total.sum
+    for resource in _SAMPLED:
+        series = row.preferred(resource)
+        name = "cpu" if resource is Resource.CPU else "memory"
+        yield f"{name}_quantity", None if series is None else series.key.quantity
+        yield f"{name}_source", None if series is None else _text(series.key.source)
+        yield f"{name}_scope", None if series is None else series.key.scope
+        for statistic in ("readings", "min", "mean", "p95", "max"):
+            yield f"{name}_{statistic}", None if series is None else getattr(series, statistic)
+        yield f"{name}_share_of_limit", None if series is None else row.share_of_limit(series.key)
+    yield "readings", row.readings
+    yield "missed", row.missed
+    yield "lifetime_s", sum(row.lifetimes_s) if row.lifetimes_s else None
+    yield "ends", " ".join(sorted(f"{end or 'unknown'}={count}" for end, count in row.ends.items()))
+    yield "findings", " ".join(findings)
+
+
+def _text(value: str | None) -> str | None:
+    """Return a text that no spreadsheet takes for a formula."""
+    return f"'{value}" if value is not None and value.startswith(_FORMULA) else value
