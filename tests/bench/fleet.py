@@ -146,6 +146,8 @@ class Connection(HttpConnection):
                 for sandbox_id in given["ids"]:
                     fleet.delete(sandbox_id)
                 return None
+            case "forget":
+                return fleet.read.clear()
             case _:  # hanging ones are never read
                 unread = len(fleet.deployment.newest_first()) - len(fleet.read) - len(fleet.hanging)
                 return {**fleet.counts, "unread": unread}

@@ -111,6 +111,10 @@ class FleetProcess:
         counts: dict[str, int] = self._call("counts", None)
         return counts
 
+    def forget_reads(self) -> None:
+        """Take every sandbox for one that was not read yet."""
+        self._call("forget", None)
+
     def _call(self, what: str, content: Any) -> Any:
         answer = self._http.post(f"{self.url}/_fleet/{what}", json=content, timeout=60)
         answer.raise_for_status()

@@ -1,135 +1,141 @@
 """One measurement in the steady state: a subject reads a fleet of so many sandboxes, and its process is watched."""
 
-import tempfile
 import time
-import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
-from pathlib import Path
 from typing import Any
 
-from bench.processes import FleetProcess, Program, SinkProcess, cores, cpu_s, on_core, rss_bytes
-from sandgauge_schemas import names
-from support.feed import feed, start_span
-from support.running_poller import RunningPoller
+from bench.deliveries import Deliveries, Reading, readings
+from bench.figures import Quantiles, Recovery, Steady, Subject
+from bench.processes import Program, cores, rss_bytes
+from bench.scene import Sandbox, Scene, WatchedPoller, poller, scene, until_all_read
+from bench.window import Window
+from sandgauge_schemas.names import ErrorType
+from support.feed import feed
 
-INTERVAL_S = 10.0
-_BATCH = 100
-_CALM_S = 1.5 * INTERVAL_S
-"""After every sandbox was read once: by then each is on its own phase."""
-_PATIENCE_S = 60.0
-
-
-class Subject(StrEnum):
-    """What reads the fleet."""
-
-    POLLER = "poller"
-    FLOOR = "floor"
+_LONE_STARTS = 10
+_LONE_APART_S = 0.3
+_LONE_PATIENCE_S = 4.0
+_IDLE_S = 2.0
+_WRITER, _DELIVERY = "sandgauge-writer", "sandgauge-delivery"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Steady:
-    """One window of a subject."""
+class Plan:
+    """What is measured: so many sandboxes, of which a share never answers, over so many seconds."""
 
-    subject: Subject
     sandboxes: int
-    reads: int
-    cpu_ms_a_read: float
-    fleet_cpu_ms_a_read: float
-    core_share: float
-    rss_mib: float
+    seconds: float
+    interval_s: float = 10.0
+    hanging_share: float = 0.0
+
+    def calm(self) -> None:
+        """Wait until every sandbox, each read once by now, is on its own phase."""
+        time.sleep(1.5 * self.interval_s)
 
 
-def measure(subject: Subject, sandboxes: int, seconds: float, *, with_uvloop: bool) -> Steady:
-    """Start everything, wait until it is calm, watch for so many seconds."""
-    _, other = cores()
-    with (
-        tempfile.TemporaryDirectory() as folder,
-        FleetProcess(other) as fleet,
-        SinkProcess(other, Path(folder, "sink")) as sink,
-    ):
-        ids = [str(uuid.uuid4()) for _ in range(sandboxes)]
-        addresses = fleet.create(ids)
-        if subject is Subject.POLLER:
-            with poller(Path(folder), fleet, sink) as pid_and_endpoint:
-                pid, endpoint = pid_and_endpoint
-                introduce(endpoint, ids)
-                return watch(subject, pid, fleet, sandboxes, seconds)
-        given = {"addresses": addresses, "interval_s": INTERVAL_S, "uvloop": with_uvloop}
-        with Program("floor", cores()[0], given=given) as floor:
-            return watch(subject, floor.pid, fleet, sandboxes, seconds)
+def measure_poller(plan: Plan, *, with_recovery: bool = False) -> tuple[Steady, Recovery | None]:
+    """Measure the poller, and on request how it comes back from kill -9."""
+    hanging = [Sandbox() for _ in range(round(plan.sandboxes * plan.hanging_share))]
+    others = [Sandbox() for _ in range(plan.sandboxes - len(hanging))]
+    with scene(plan.interval_s) as at, poller(at) as running:
+        time.sleep(_IDLE_S)
+        idle_bytes = rss_bytes(running.pid)
+        at.fleet.create([one.id for one in others])
+        at.fleet.create([one.id for one in hanging], hangs=True)
+        running.introduce([*others, *hanging])
+        until_all_read(at.fleet)
+        plan.calm()
+        threads = running.counts()["threads"]
+        with Window(running.pid, at.fleet, {name: threads[name] for name in (_WRITER, _DELIVERY)}) as window:
+            time.sleep(plan.seconds)
+        has_uvloop = running.has_uvloop
+        fed_ns = _start_one_by_one(at, running)
+        recovery = _recover(at, running, plan.sandboxes) if with_recovery else None
+        at.sink.settle()
+        seen = list(Deliveries(at.sink.file).more())
+    read = list(readings(seen))
+    punctual = {one.id for one in others}
+    steady = Steady(
+        subject=Subject.POLLER,
+        sandboxes=plan.sandboxes,
+        interval_s=plan.interval_s,
+        hanging_share=plan.hanging_share,
+        uvloop=has_uvloop,
+        **window.of_the_process(),
+        **window.of_the_readings([one for one in read if one.sandbox_id in punctual], plan.interval_s),
+        rss_kb_a_sandbox=(window.rss_bytes - idle_bytes) / 1000 / plan.sandboxes,
+        hang_s=Quantiles.of((one.end_ns - one.start_ns) / 1e9 for one in read if one.error_type == ErrorType.TIMEOUT),
+        first_sample_s=_first_samples(read, fed_ns),
+        bytes_a_reading=window.bytes_a_reading(seen, read),
+        writer_share=window.thread_share(_WRITER),
+        delivery_share=window.thread_share(_DELIVERY),
+    )
+    return steady, recovery
 
 
-def watch(subject: Subject, pid: int, fleet: FleetProcess, sandboxes: int, seconds: float) -> Steady:
-    """Measure once all have been read and it is calm."""
-    until_all_read(fleet)
-    time.sleep(_CALM_S)
-    before, cpu, fleet_cpu, began = fleet.counts(), cpu_s(pid), cpu_s(fleet.pid), time.monotonic()
-    time.sleep(seconds)
-    after, cpu, fleet_cpu = fleet.counts(), cpu_s(pid) - cpu, cpu_s(fleet.pid) - fleet_cpu
-    elapsed = time.monotonic() - began
-    reads = after["answered"] - before["answered"]
+def measure_program(subject: Subject, plan: Plan, *, uvloop: bool = False) -> Steady:
+    """Measure the floor or the alternative."""
+    sandboxes = [Sandbox() for _ in range(plan.sandboxes)]
+    with scene(plan.interval_s) as at:
+        addresses = at.fleet.create([one.id for one in sandboxes])
+        given: dict[str, Any] = {"addresses": addresses, "interval_s": plan.interval_s}
+        if subject is Subject.FLOOR:
+            given["uvloop"] = uvloop
+        else:
+            given["endpoint"] = at.sink.endpoint
+            given["sandboxes"] = [
+                {"trace_id": one.trace_id, "parent_span_id": one.parent_span_id, "keys": one.all_keys}
+                for one in sandboxes
+            ]
+        with Program(subject.value, cores()[0], given=given) as program:
+            until_all_read(at.fleet)
+            plan.calm()
+            with Window(program.pid, at.fleet) as window:
+                time.sleep(plan.seconds)
+            if subject is Subject.ALTERNATIVE:
+                time.sleep(_LONE_PATIENCE_S)  # for what was read in the window to be sent
+        at.sink.settle()
+        seen = list(Deliveries(at.sink.file).more())
+    read = list(readings(seen))
     return Steady(
         subject=subject,
-        sandboxes=sandboxes,
-        reads=reads,
-        cpu_ms_a_read=cpu / reads * 1e3,
-        fleet_cpu_ms_a_read=fleet_cpu / reads * 1e3,
-        core_share=cpu / elapsed,
-        rss_mib=rss_bytes(pid) / 2**20,
+        sandboxes=plan.sandboxes,
+        interval_s=plan.interval_s,
+        hanging_share=0.0,
+        uvloop=uvloop,
+        **window.of_the_process(),
+        **window.of_the_readings(read, plan.interval_s),
+        bytes_a_reading=window.bytes_a_reading(seen, read),
     )
 
 
-def until_all_read(fleet: FleetProcess) -> None:
-    """Return once every sandbox was read; TimeoutError where none of those left is within a minute."""
-    fewest, since = fleet.counts()["unread"], time.monotonic()
-    while fewest > 0:
-        time.sleep(0.2)
-        unread = fleet.counts()["unread"]
-        if unread < fewest:
-            fewest, since = unread, time.monotonic()
-        elif time.monotonic() - since > _PATIENCE_S:
-            raise TimeoutError(f"{unread} sandboxes were not read, and none of them within {_PATIENCE_S:g} s")
+def _start_one_by_one(at: Scene, running: WatchedPoller) -> dict[str, int]:
+    """Start a few sandboxes, each on its own, and return when each was told to the poller, ns since the epoch."""
+    fed_ns = {}
+    for _ in range(_LONE_STARTS):
+        sandbox = Sandbox()
+        at.fleet.create([sandbox.id])
+        fed_ns[sandbox.id] = time.time_ns()
+        feed(running.endpoint, sandbox.start_span())
+        time.sleep(_LONE_APART_S)
+    time.sleep(_LONE_PATIENCE_S)
+    return fed_ns
 
 
-@contextmanager
-def poller(folder: Path, fleet: FleetProcess, sink: SinkProcess) -> Iterator[tuple[int, str]]:
-    """Run a poller on its core and give its process id and ingest port."""
-    config: dict[str, Any] = {
-        "deployments": [
-            {
-                "name": "bench",
-                "endpoint": fleet.url,
-                "use_server_proxy": "false",
-                "max_requests_per_second": 1000,
-            }
-        ],
-        "sampling": {"collection_interval": f"{INTERVAL_S:g}s"},
-        "export": {"endpoint": sink.endpoint},
-    }
-    running = RunningPoller(folder / "poller", config)
-    with on_core(cores()[0]):
-        running.start()
-    try:
-        yield running.pid, running.endpoint
-    finally:
-        running.stop()
+def _first_samples(read: Sequence[Reading], fed_ns: dict[str, int]) -> Quantiles | None:
+    first: dict[str, int] = {}
+    for one in read:
+        if one.sandbox_id in fed_ns and one.error_type is None:
+            first.setdefault(one.sandbox_id, one.arrived_ns)
+    return Quantiles.of((arrived_ns - fed_ns[sandbox_id]) / 1e9 for sandbox_id, arrived_ns in first.items())
 
 
-def introduce(endpoint: str, ids: list[str]) -> None:
-    """Feed the start spans of sandboxes, as a Collector does: many in a request."""
-    for at in range(0, len(ids), _BATCH):
-        spans = [
-            start_span(
-                sandbox_id,
-                parent="00f067aa0ba902b7",
-                attributes={
-                    names.NEMO_GYM_ROLLOUT_ID: f"rollout-{sandbox_id[:13]}",
-                    names.NEMO_GYM_SANDBOX_REQUEST_ID: str(uuid.uuid4()),
-                },
-            )
-            for sandbox_id in ids[at : at + _BATCH]
-        ]
-        feed(endpoint, *spans)
+def _recover(at: Scene, running: WatchedPoller, sandboxes: int) -> Recovery:
+    running.kill()
+    at.fleet.forget_reads()
+    began = time.monotonic()
+    running.start_on_its_core()
+    ready_s = time.monotonic() - began
+    until_all_read(at.fleet)
+    return Recovery(sandboxes=sandboxes, ready_s=ready_s, all_read_s=time.monotonic() - began)
