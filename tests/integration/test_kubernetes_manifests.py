@@ -1,5 +1,6 @@
 """The Kubernetes manifests as Kustomize makes them: valid to the API, whole, and as narrow as they can be."""
 
+import os
 import re
 import shutil
 from collections import Counter
@@ -9,7 +10,7 @@ import yaml
 from kubernetes_validate import validate
 
 from sandgauge_poller.reading.opensandbox.endpoints import EXECD_PORT
-from support.documents import code_block, document
+from support.documents import document
 from support.kustomize import build
 from support.manifests import KUBERNETES, RIGHTS, ROOT, Manifests, config_files, kustomization, ports, probes, selects
 
@@ -38,23 +39,57 @@ def test_the_api_takes_the_rights(version):
         validate(found, version, strict=True)
 
 
-def test_the_example_of_the_documentation_is_a_whole_deployment(tmp_path):
-    example = code_block(document("kubernetes.md"), "yaml", "resources:")
-    folder = kustomization(tmp_path)
-    shipped = yaml.safe_load((folder / "kustomization.yaml").read_text())["resources"][0]
-    (folder / "kustomization.yaml").write_text(example.replace("../checkout/collector-config", shipped))
-    (folder / "sandgauge.yaml").write_text("deployments: []")
-    made, base = Manifests.of(folder), Manifests.of(ROOT)
-    assert Counter(found["kind"] for found in made.objects) == Counter(found["kind"] for found in base.objects)
-    assert made.config_map("sandgauge-poller") == {"sandgauge.yaml": "deployments: []"}
-    assert made.config_map("sandgauge-backends") != base.config_map("sandgauge-backends")
-    assert made.config_map("sandgauge-backends").keys() == base.config_map("sandgauge-backends").keys()
-    assert made.container("sandgauge-poller")["image"] != base.container("sandgauge-poller")["image"]
+class TestDocumentation:
+    PAGE = document("kubernetes.md")
+    BLOCKS = tuple(re.findall(r"^```yaml\n(.*?)^```$", PAGE, re.DOTALL | re.MULTILINE))
+    CHANGES = tuple(block for block in BLOCKS if block.startswith(("patches:", "components:")))
+    POLICIES = tuple(found for block in BLOCKS if block.startswith("apiVersion") for found in yaml.safe_load_all(block))
+
+    def test_its_example_is_a_whole_deployment(self, tmp_path):
+        (tmp_path / "kustomization.yaml").write_text(shipped(self.BLOCKS[0], tmp_path))
+        (tmp_path / "sandgauge.yaml").write_text("deployments: []")
+        made, base = Manifests.of(tmp_path), Manifests.of(ROOT)
+        assert Counter(found["kind"] for found in made.objects) == Counter(found["kind"] for found in base.objects)
+        assert made.config_map("sandgauge-poller") == {"sandgauge.yaml": "deployments: []"}
+        assert made.config_map("sandgauge-backends") != base.config_map("sandgauge-backends")
+        assert made.config_map("sandgauge-backends").keys() == base.config_map("sandgauge-backends").keys()
+        assert made.container("sandgauge-poller")["image"] != base.container("sandgauge-poller")["image"]
+
+    @pytest.mark.parametrize("change", CHANGES)
+    def test_each_change_is_one(self, change, tmp_path):
+        changed = build(kustomization(tmp_path, **yaml.safe_load(shipped(change, tmp_path))))
+        assert changed != build(ROOT)
+        for found in changed:
+            validate(found, VERSIONS[-1], strict=True)
+
+    @pytest.mark.parametrize("policy", POLICIES, ids=lambda policy: policy["metadata"]["name"])
+    def test_each_policy_opens_ports_that_pods_have(self, policy):
+        validate(policy, VERSIONS[-1], strict=True)
+        base = Manifests.of(ROOT)
+        labels = policy["spec"]["podSelector"]["matchLabels"]
+        served = {
+            port
+            for name, container in base.containers()
+            if selects(labels, base.pods()[name])
+            for port in ports(container).values()
+        }
+        (rule,) = policy["spec"]["ingress"]
+        assert {port["port"] for port in rule["ports"]} <= served
+
+    def test_every_kind_of_block_is_among_these(self):
+        assert len(self.BLOCKS) == 1 + len(self.CHANGES) + 1
+        assert len(self.CHANGES) == 4
+        assert len(self.POLICIES) == 2
+
+
+def shipped(text, folder):
+    """Return a text of the documentation with this checkout, as seen from the folder, in the place of the example's."""
+    return text.replace("../checkout/collector-config", os.path.relpath(ROOT, folder.resolve()))
 
 
 def test_the_folder_of_the_shards_may_be_copied(tmp_path):
     shutil.copytree(KUBERNETES / "shards", tmp_path / "shards")
-    copied = build(kustomization(tmp_path, own=["shards"]))
+    copied = build(kustomization(tmp_path, components=["shards"]))
     assert copied == build(kustomization(tmp_path / "elsewhere", "shards"))
 
 

@@ -20,16 +20,16 @@ RIGHTS = tuple(yaml.safe_load_all((KUBERNETES / "rbac.yaml").read_text()))
 _HASH = re.compile(r"-[0-9a-z]{10}")
 
 
-def kustomization(folder: Path, *components: str, own: Sequence[str] = (), **fields: Any) -> Path:
-    """Write a user's kustomization into a folder, and return the folder.
+def kustomization(folder: Path, *components: str, **fields: Any) -> Path:
+    """Write a user's kustomization of the shipped base and components into a folder, and return the folder.
 
-    It is of the shipped base and components, and of components of the user's own.
+    `fields` are added to it, or take the place of these.
     """
     folder.mkdir(parents=True, exist_ok=True)
     shipped = Path(os.path.relpath(ROOT, folder.resolve()))
     content = {
         "resources": [str(shipped)],
-        "components": [*(str(shipped / "kubernetes" / component) for component in components), *own],
+        "components": [str(shipped / "kubernetes" / component) for component in components],
         **fields,
     }
     (folder / "kustomization.yaml").write_text(yaml.safe_dump(content))
