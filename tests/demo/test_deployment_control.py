@@ -24,7 +24,7 @@ def osb(request):
             yield process.osb
 
 
-def get(osb: SimulatedOsb, path: str, timeout: float = 5.0) -> requests.Response:
+def get(osb: SimulatedOsb, path: str, timeout: float = 60.0) -> requests.Response:
     return requests.get(f"{osb.url}/v1/sandboxes/{path}", headers={API_KEY_HEADER: KEY}, timeout=timeout)
 
 
@@ -80,7 +80,7 @@ def test_a_hanging_route_never_answers(route):
         with pytest.raises(requests.ReadTimeout):
             get(osb, f"sb-1{path.get(route, '/proxy/44772/metrics')}", timeout=0.2)
         stopping_at = time.monotonic()
-    assert time.monotonic() - stopping_at < 5
+    assert time.monotonic() - stopping_at < 30
 
 
 def test_a_dropped_connection_gives_no_answer(osb):
@@ -106,7 +106,7 @@ def test_a_wrong_order_is_answered_with_what_is_wrong(osb):
         ("POST", "faults", "no JSON", 422),
         ("GET", "requests/count?route=nosuch", "", 422),
     ):
-        answer = requests.request(method, f"{osb.url}/_control/{path}", data=body, timeout=5)
+        answer = requests.request(method, f"{osb.url}/_control/{path}", data=body, timeout=60)
         assert (answer.status_code, "error" in answer.json()) == (status, True)
     osb.create(id="sb-1")
     with pytest.raises(ValueError, match="409"):
@@ -130,7 +130,7 @@ def test_requests_are_counted_and_kept_with_their_headers(osb):
 async def test_a_waiter_is_woken_by_the_request_it_waits_for(start_osb, http):
     osb = await start_osb()
     osb.deployment.create(SandboxSpec(id="sb-1"))
-    waiting = asyncio.create_task(osb.journal.wait_for(2, Route.GET, "sb-1", timeout_s=10))
+    waiting = asyncio.create_task(osb.journal.wait_for(2, Route.GET, "sb-1", timeout_s=60))
     for _ in range(2):
         assert not waiting.done()
         async with http.get(f"{osb.url}/v1/sandboxes/sb-1"):

@@ -6,6 +6,7 @@ import aiohttp
 import pytest
 
 from sandgauge_demo.deployment import Route, Runtime, SandboxChanges, SandboxSpec, SimulatedNode
+from support.busy_machine import beside_timer
 
 ID = "sb-1"
 
@@ -33,7 +34,7 @@ class Reader:
         """Begin a reading and return it once it has arrived."""
         before = self.osb.journal.count(route, ID)
         reading = asyncio.create_task(self.read(url))
-        await self.osb.journal.wait_for(before + 1, route, ID, timeout_s=5)
+        await self.osb.journal.wait_for(before + 1, route, ID, timeout_s=60)
         return reading
 
 
@@ -54,11 +55,10 @@ async def unanswered(reading):
 
 async def test_a_reading_blocks_as_long_as_the_real_one(start_osb, http):
     reader = await Reader(await start_osb(metrics_delay_s=1.0), http).start()
-    loop = asyncio.get_running_loop()
     for url in (reader.proxied, reader.direct):
-        began = loop.time()
-        assert await reader.read(url) == (200, "reading")
-        assert 1.0 <= loop.time() - began < 1.5
+        answer, later_s = await beside_timer(1.0, reader.read(url))
+        assert answer == (200, "reading")
+        assert 0.0 <= later_s < 0.5
 
 
 async def test_a_paused_container_accepts_and_never_answers_until_it_is_resumed(reader):
@@ -73,15 +73,15 @@ async def test_a_paused_container_accepts_and_never_answers_until_it_is_resumed(
 
 
 async def test_a_pause_in_mid_read_delays_the_answer_but_not_its_timestamp(start_osb, http):
-    reader = await Reader(await start_osb(metrics_delay_s=0.2), http).start()
-    asked_at = reader.osb.deployment.clock()
+    reader = await Reader(await start_osb(metrics_delay_s=0.3), http).start()
     reading = asyncio.create_task(http.get(reader.proxied))
-    await reader.osb.journal.wait_for(1, Route.PROXY, ID, timeout_s=5)
+    await reader.osb.journal.wait_for(1, Route.PROXY, ID, timeout_s=60)
     reader.osb.deployment.pause(ID)
     assert not (await asyncio.wait({reading}, timeout=0.5))[0]
+    resumed_at = reader.osb.deployment.clock()
     reader.osb.deployment.resume(ID)
     async with await reading as answer:
-        assert (await answer.json())["timestamp"] / 1000 - asked_at < 0.2
+        assert (await answer.json())["timestamp"] / 1000 < resumed_at
 
 
 async def test_a_deleted_sandbox_is_gone_everywhere_at_once(reader, http):
@@ -134,7 +134,7 @@ async def test_an_ended_container_keeps_its_record_and_endpoint_but_refuses_conn
 
 
 async def test_a_call_through_the_proxy_fails_when_no_connection_gets_free(start_osb, http):
-    osb = await start_osb(proxy_pool_size=1, proxy_timeout_s=0.2)
+    osb = await start_osb(proxy_pool_size=1, proxy_timeout_s=1.5)
     reader = await Reader(osb, http).start()
     await osb._proxy._pool.acquire()
     assert await reader.read(reader.proxied) == (500, "GENERAL::UNKNOWN_ERROR")
@@ -179,7 +179,7 @@ async def test_a_container_takes_its_kept_connections_along(reader):
     sent.write(b"GET /ping HTTP/1.1\r\nHost: x\r\n\r\n")
     assert await received.readline() == b"HTTP/1.1 200 OK\r\n"
     reader.osb.deployment.delete(ID)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await received.read()  # to the end of the connection, which nobody asked for
     sent.close()
 

@@ -38,7 +38,7 @@ def test_one_that_ends_while_it_is_awaited_shows_the_end_of_its_log(tmp_path):
             ProcessError, match=r"a part ended with 3 while starting; the end of .*part\.log:\n15\n"
         ) as error,
     ):
-        process.wait_until(lambda: False, timeout_s=10, what="ready")
+        process.wait_until(lambda: False, timeout_s=60, what="ready")
     assert "\n14\n" not in str(error.value)
 
 
@@ -56,7 +56,7 @@ def test_what_pausing_raises_ends_the_waiting(tmp_path):
         raise InterruptedError
 
     with child(tmp_path, "import time; time.sleep(600)") as process, pytest.raises(InterruptedError):
-        process.wait_until(lambda: False, timeout_s=10, what="ready", pause=refuse)
+        process.wait_until(lambda: False, timeout_s=60, what="ready", pause=refuse)
 
 
 def test_one_that_does_not_heed_the_request_is_killed(tmp_path, monkeypatch, children):
@@ -64,12 +64,12 @@ def test_one_that_does_not_heed_the_request_is_killed(tmp_path, monkeypatch, chi
     process = child(tmp_path, STUBBORN)
     process.start()
     (running,) = children()
-    wait_until(lambda: process.log_file.read_text() == "on\n", timeout_s=10, what="a handler in place")
+    wait_until(lambda: process.log_file.read_text() == "on\n", timeout_s=60, what="a handler in place")
     process.stop()
     assert not running.is_running()
 
 
 def test_ctrl_c_in_the_terminal_does_not_reach_it(tmp_path):
     with child(tmp_path, "import os; print(os.getsid(0) == os.getpid())") as process:
-        wait_until(lambda: process.exit_code is not None, timeout_s=10, what="an end")
+        wait_until(lambda: process.exit_code is not None, timeout_s=60, what="an end")
         assert process.log_file.read_text() == "True\n"

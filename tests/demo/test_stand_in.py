@@ -54,7 +54,7 @@ class Poller:
         return web.Response(status=status)
 
     async def wait_for(self, count):
-        async with self.got, asyncio.timeout(5):
+        async with self.got, asyncio.timeout(60):
             await self.got.wait_for(lambda: len(self.spans) >= count)
 
 
@@ -208,7 +208,7 @@ async def test_a_line_is_written_when_its_window_is_over(poller, tmp_path):
     nobody = "http://127.0.0.1:9"
     async with StandInCollector(poller_endpoint=nobody, joined_file=joined_file, join_window_s=0.01) as stand_in:
         await send(stand_in, traces(from_resource(GYM, span(SPAN_GYM_ROLLOUT))))
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not joined_file.read_text():  # noqa: ASYNC110 - the file has no event to wait for
                 await asyncio.sleep(0.01)
     assert joined_file.read_text().count("\n") == 1

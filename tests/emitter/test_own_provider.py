@@ -44,6 +44,7 @@ def test_spans_of_a_process_without_an_sdk_arrive_and_the_global_provider_stays(
     assert trace.get_tracer_provider() is before
 
 
+@pytest.mark.load  # for the clock that it looks at
 def test_spans_arrive_within_a_second(on):
     sandgauge_emitter.record_request(provider="p")
     (span,) = arrived(on, 1)
@@ -114,7 +115,7 @@ def test_a_process_of_many_runs_keeps_no_provider_of_old_ones(on):
         sandgauge_emitter.configure(run_id=f"run-{number}")
         sandgauge_emitter.record_request(provider="p")
         wait_until(
-            lambda: all(one.is_closed for one in tracing.TRACING._replaced), timeout_s=10, what="end of old runs"
+            lambda: all(one.is_closed for one in tracing.TRACING._replaced), timeout_s=60, what="end of old runs"
         )
     assert len(tracing.TRACING._replaced) <= 1
     assert len(on.spans()) >= 4
@@ -167,7 +168,7 @@ def test_many_attributes_and_a_hosts_limits_on_its_own_spans_cost_no_key(on, mon
 def test_a_burst_is_not_lost(on):
     for _ in range(4000):
         sandgauge_emitter.record_request(provider="p")
-    on.wait_for(lambda seen: len(seen.spans()) == 4000, timeout=30)
+    on.wait_for(lambda seen: len(seen.spans()) == 4000)
 
 
 @pytest.mark.parametrize("form", ["{}", "{}/", "{}/v1/traces"])

@@ -86,4 +86,4 @@ def test_the_feed_of_a_stock_gym_outlives_poller_and_collector(tmp_path):
         running.kill()
         running.start()
         with OtlpSink(down.port) as poller:
-            poller.wait_for(lambda sink: len(sink.spans()) == 14, 30)
+            poller.wait_for(lambda sink: len(sink.spans()) == 14)

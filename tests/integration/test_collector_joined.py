@@ -58,7 +58,7 @@ def lines(running):
 def wait_for_spans(running, count):
     wait_until(
         lambda: sum(len(group) for line in lines(running) for _, group in line) >= count,
-        timeout_s=15,
+        timeout_s=60,
         what=f"{count} joined spans",
     )
 

@@ -23,7 +23,7 @@ def send_starts(running, count):
 
 def feed(sink, count):
     """Return the ids of the spans that the poller has, in their order, once there are so many."""
-    sink.wait_for(lambda sink: len(sink.spans()) >= count, 30)
+    sink.wait_for(lambda sink: len(sink.spans()) >= count)
     return [one.span_id for one in sink.spans()]
 
 
@@ -43,9 +43,9 @@ def test_a_poller_that_is_away_holds_up_nobody_and_gets_everything_later(tmp_pat
         running.start()
         sent += send_starts(running, 5)
         # After a kill a span may come twice: what was under way is sent again.
-        present.wait_for(lambda sink: {one.span_id for one in sink.spans()} == set(sent), 30)
+        present.wait_for(lambda sink: {one.span_id for one in sink.spans()} == set(sent))
         with OtlpSink(absent.port) as back:
-            back.wait_for(lambda sink: {one.span_id for one in sink.spans()} == set(sent), 30)
+            back.wait_for(lambda sink: {one.span_id for one in sink.spans()} == set(sent))
 
 
 def test_a_poller_that_is_busy_or_refuses_for_good_holds_up_nobody(tmp_path):

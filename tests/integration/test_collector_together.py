@@ -45,7 +45,7 @@ def test_they_work_together_without_a_warning(tmp_path):
         for name in ("gym_sandbox_spans_calls", "gym_sandbox_spans_duration_bucket", "gym_sandbox_start_duration"):
             prometheus.wait_for(lambda sink, name=name: sink.samples(name) != [])
         prometheus.wait_for(lambda sink: sink.samples(CPU_COUNT) != [])
-        wait_until(running.joined_file.exists, timeout_s=15, what="a joined file")
+        wait_until(running.joined_file.exists, timeout_s=60, what="a joined file")
     assert [json.loads(line) for line in running.joined_file.read_text().splitlines()]
     assert complaints(running) == []
 

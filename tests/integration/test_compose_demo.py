@@ -79,7 +79,7 @@ def test_the_series_of_a_stopped_sandbox_end_at_once(demo_stack):
     wait_until(lambda: bool(stopped()), timeout_s=120, what="a stopped sandbox", interval_s=1)
     ended = stopped()
     # A sandbox that is gone would be seen for five minutes, did nobody say that it has ended.
-    wait_until(lambda: not (ended & live(demo_stack)), timeout_s=10, what="the end of their series", interval_s=0.5)
+    wait_until(lambda: not (ended & live(demo_stack)), timeout_s=60, what="the end of their series", interval_s=0.5)
     assert ended & seen(demo_stack)
     assert live(demo_stack)
 

@@ -125,8 +125,8 @@ def test_without_an_opensandbox_everything_is_up_and_one_line_says_that_there_is
         "no deployment is configured: spans are taken in, and no sandbox is read"
     ]
     tell_of(stack, "not-read-1")
-    wait_until(lambda: bool(stack.traces(GYM[names.SERVICE_NAME])), timeout_s=30, what="the span in the traces backend")
-    wait_until(lambda: ACCEPTED in stack.get("status", "/metrics").text, timeout_s=30, what="the span at the poller")
+    wait_until(lambda: bool(stack.traces(GYM[names.SERVICE_NAME])), timeout_s=60, what="the span in the traces backend")
+    wait_until(lambda: ACCEPTED in stack.get("status", "/metrics").text, timeout_s=60, what="the span at the poller")
 
 
 def test_a_volume_that_cannot_be_written_is_named_with_its_cure(stack, tmp_path):
@@ -202,7 +202,7 @@ def test_published_with_a_token_ingest_asks_for_it_and_the_collector_shows_it(st
     shown = {"Authorization": "Bearer invented-token"}
     assert stack.request("POST", "ingest", "/v1/traces", json={}, headers=shown).status_code == 200
     tell_of(stack, "with-token-1")
-    wait_until(lambda: ACCEPTED in stack.get("status", "/metrics").text, timeout_s=30, what="the Collector's span")
+    wait_until(lambda: ACCEPTED in stack.get("status", "/metrics").text, timeout_s=60, what="the Collector's span")
 
 
 def test_an_opensandbox_of_this_machine_is_read_and_a_wrong_key_or_none_at_all_is_said(stack, osb):

@@ -34,7 +34,7 @@ def test_backends_that_are_down_are_no_matter_to_gym_and_to_the_feed(disturbed_s
         answer = stack.request("POST", "otlp_http", "/v1/traces", json=traces(from_resource(GYM, request)))
         assert answer.status_code == 200
     # One consumer keeps the order, so behind the last of these nothing of them waits.
-    wait_until(lambda: feed_is_empty(stack), timeout_s=30, what="an empty queue of the feed", interval_s=0.5)
+    wait_until(lambda: feed_is_empty(stack), timeout_s=60, what="an empty queue of the feed", interval_s=0.5)
     stack.compose("start", "jaeger", "prometheus")
 
     def arrived() -> set[str]:

@@ -71,7 +71,7 @@ def good(sink, sandbox_id):
 
 def summaries(sink, *sandbox_ids):
     """Wait for the summary of each and return the last of them."""
-    sink.wait_for(lambda seen: all(of(seen, SUMMARY, one) for one in sandbox_ids), 60)
+    sink.wait_for(lambda seen: all(of(seen, SUMMARY, one) for one in sandbox_ids))
     return {one: SummaryRecord.from_attributes(of(sink, SUMMARY, one)[-1].attributes) for one in sandbox_ids}
 
 
@@ -85,7 +85,7 @@ def test_limits_in_every_form_are_what_docker_enforces(run, poller, otlp_sink):
     for name, (options, _) in shapes.items():
         run(name, *LIVE, options=options)
     start(poller, *shapes)
-    otlp_sink.wait_for(lambda seen: all(of(seen, ALLOCATION, name) for name in shapes), 30)
+    otlp_sink.wait_for(lambda seen: all(of(seen, ALLOCATION, name) for name in shapes))
     for name, (_, expected) in shapes.items():
         record = AllocationRecord.from_attributes(of(otlp_sink, ALLOCATION, name)[0].attributes)
         limits = [component.limits for component in record.allocation.components]
@@ -96,9 +96,9 @@ def test_limits_in_every_form_are_what_docker_enforces(run, poller, otlp_sink):
 def test_a_change_of_limits_is_seen_at_the_next_look(run, docker_daemon, poller, otlp_sink):
     name = run("changed", *LIVE, options=("--cpus", "0.5"))
     start(poller, name)
-    otlp_sink.wait_for(lambda seen: of(seen, ALLOCATION, name), 30)
+    otlp_sink.wait_for(lambda seen: of(seen, ALLOCATION, name))
     docker_daemon.docker("update", "--cpus", "1.5", name)
-    otlp_sink.wait_for(lambda seen: len(of(seen, ALLOCATION, name)) == 2, 30)
+    otlp_sink.wait_for(lambda seen: len(of(seen, ALLOCATION, name)) == 2)
     key = f"{names.allocation_component_limits_prefix(0)}.cpu"
     assert [span.attributes[key] for span in of(otlp_sink, ALLOCATION, name)] == [0.5, 1.5]
 
@@ -111,7 +111,7 @@ def test_ends_as_the_daemon_tells_them(run, docker_daemon, poller, otlp_sink):
     run("removed", *LIVE)
     start(poller, "done", "failed", "killed", "removed", "never-was")
     alive = ("done", "failed", "killed", "removed")
-    otlp_sink.wait_for(lambda seen: all(good(seen, one) for one in alive), 30)
+    otlp_sink.wait_for(lambda seen: all(good(seen, one) for one in alive))
     for name in alive[:3]:
         docker_daemon.docker("exec", name, "sh", "-c", ": > /now")
     docker_daemon.docker("rm", "--force", "removed")
@@ -130,14 +130,14 @@ def test_ends_as_the_daemon_tells_them(run, docker_daemon, poller, otlp_sink):
 def test_a_pause_is_no_end_and_a_restart_is_counted(run, docker_daemon, poller, otlp_sink):
     name = run("paused", *LIVE)
     start(poller, name)
-    otlp_sink.wait_for(lambda seen: good(seen, name), 30)
+    otlp_sink.wait_for(lambda seen: good(seen, name))
     docker_daemon.docker("pause", name)
     seen = len(of(otlp_sink, SAMPLE, name))
-    otlp_sink.wait_for(lambda sink: len(of(sink, SAMPLE, name)) >= seen + 3, 30)
+    otlp_sink.wait_for(lambda sink: len(of(sink, SAMPLE, name)) >= seen + 3)
     docker_daemon.docker("unpause", name)
     docker_daemon.docker("restart", "--time", "0", name)
     seen = len(good(otlp_sink, name))
-    otlp_sink.wait_for(lambda sink: len(good(sink, name)) >= seen + 3, 30)
+    otlp_sink.wait_for(lambda sink: len(good(sink, name)) >= seen + 3)
     assert not of(otlp_sink, SUMMARY, name)
     feed(poller.endpoint, stop_span(name, provider=DOCKER))
     docker_daemon.docker("rm", "--force", name)
@@ -151,15 +151,15 @@ def test_what_outlives_its_stop_or_its_rollout_is_a_leak(run, docker_daemon, pol
         run(name, *LIVE)
     start(poller, "stopped")
     start(poller, "orphan", trace_id=trace_id, parent="cd" * 8)
-    otlp_sink.wait_for(lambda seen: all(good(seen, one) for one in ("stopped", "orphan")), 30)
+    otlp_sink.wait_for(lambda seen: all(good(seen, one) for one in ("stopped", "orphan")))
     feed(poller.endpoint, stop_span("stopped", provider=DOCKER), rollout_span(trace_id, "1-1", span_id="cd" * 8))
     # It is read again: the daemon still has it after the grace.
     first = summaries(otlp_sink, "stopped")["stopped"]
     assert (first.end_reason, first.leaked) == ("stopped", False)
     seen = len(good(otlp_sink, "stopped"))
-    otlp_sink.wait_for(lambda sink: len(good(sink, "stopped")) >= seen + 2, 30)
+    otlp_sink.wait_for(lambda sink: len(good(sink, "stopped")) >= seen + 2)
     docker_daemon.docker("rm", "--force", "stopped", "orphan")
-    otlp_sink.wait_for(lambda sink: len(of(sink, SUMMARY, "stopped")) == 2 and of(sink, SUMMARY, "orphan"), 60)
+    otlp_sink.wait_for(lambda sink: len(of(sink, SUMMARY, "stopped")) == 2 and of(sink, SUMMARY, "orphan"))
     assert {name: one.leaked for name, one in summaries(otlp_sink, "stopped", "orphan").items()} == {
         "stopped": True,
         "orphan": True,

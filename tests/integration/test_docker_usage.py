@@ -88,10 +88,10 @@ def test_what_sandboxes_used_as_the_kernel_counts_it(opensandbox_server, sandbox
         beside = stack.enter_context(CgroupRecord(container))
         poller = stack.enter_context(RunningPoller(tmp_path, config))
         feed(poller.endpoint, *(start_span(sandbox_id) for sandbox_id in sandboxes.values()))
-        otlp_sink.wait_for(lambda seen: all(usage_of(seen, id_) for id_ in sandboxes.values()), 60)
+        otlp_sink.wait_for(lambda seen: all(usage_of(seen, id_) for id_ in sandboxes.values()))
         server.daemon.docker("exec", f"sandbox-{sandboxes['child']}", "sh", "-c", f"({HOG}); true")
         server.inside(sandboxes["whole"], ": > /now")
-        wait_until(lambda: not server.is_running(sandboxes["whole"]), timeout_s=30, what="a kill of the main process")
+        wait_until(lambda: not server.is_running(sandboxes["whole"]), timeout_s=60, what="a kill of the main process")
         otlp_sink.wait_for(
             lambda seen: (
                 seen.spans(SUMMARY)
@@ -156,10 +156,10 @@ def test_without_execd_a_deployment_is_read_by_its_usage_source_alone(opensandbo
     sandbox_id = opensandbox_server.create("500m", "64Mi")
     with RunningPoller(tmp_path, config) as poller:
         feed(poller.endpoint, start_span(sandbox_id))
-        otlp_sink.wait_for(lambda seen: len(windows_of(seen, sandbox_id)) >= 3, 60)
+        otlp_sink.wait_for(lambda seen: len(windows_of(seen, sandbox_id)) >= 3)
         opensandbox_server.delete(sandbox_id)
         # Nobody tells of its end: its usage source knows it no more, and the control plane is asked.
-        otlp_sink.wait_for(lambda seen: seen.spans(SUMMARY), 60)
+        otlp_sink.wait_for(lambda seen: seen.spans(SUMMARY))
     assert poller.complaints() == []
     assert of(otlp_sink, sandbox_id, SampleRecord, "opensandbox.execd") == []
     (summary,) = [SummaryRecord.from_attributes(span.attributes) for span in otlp_sink.spans(SUMMARY)]

@@ -26,7 +26,7 @@ def test_a_real_control_plane_is_judged_right(opensandbox_server):
     try:
         wait_until(
             lambda: lines(opensandbox_server, opensandbox_server.api_key)[-1].endswith("can be read through the proxy"),
-            timeout_s=30,
+            timeout_s=60,
             what="a sandbox that is read",
         )
         well = lines(opensandbox_server, opensandbox_server.api_key)

@@ -47,8 +47,8 @@ def outcome(tmp_path_factory):
     with joined_pipeline(directory, sampling={"collection_interval": "2s"}) as running:
         backends = running.backends
         gym_run(running.osb.url, running.otelcol.endpoint)
-        backends.wait_for(lambda seen: len(seen.spans(SUMMARY)) == SANDBOXES, 30)
-        backends.wait_for(lambda seen: len(closing_points(seen)) == SANDBOXES * len(GAUGES), 30)
+        backends.wait_for(lambda seen: len(seen.spans(SUMMARY)) == SANDBOXES)
+        backends.wait_for(lambda seen: len(closing_points(seen)) == SANDBOXES * len(GAUGES))
     return Outcome(backends, running.joined_lines(), running.complaints())
 
 

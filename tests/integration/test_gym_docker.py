@@ -83,7 +83,7 @@ def outcome(request, docker_daemon, tmp_path_factory):
         program = ("-m", "support.gym_scenarios", "run", "docker_rollouts")
         done = stock_gym(lens=setup.lens).run(*program, environment=environment)
         seen: dict[str, Any] = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
-        running.backends.wait_for(lambda sink: len(sink.spans(SUMMARY)) == len(seen["seen"]["ids"]), 60)
+        running.backends.wait_for(lambda sink: len(sink.spans(SUMMARY)) == len(seen["seen"]["ids"]))
     files = [path for path in directory.rglob("*") if path.is_file()]
     return Outcome(
         setup=setup,

@@ -154,7 +154,7 @@ def test_the_documented_command_line_reaches_a_real_collector(tmp_path, usual_po
     ports = {"OTLP_GRPC_PORT": "4317", "OTLP_HTTP_PORT": "4318"}
     with OtlpSink() as backend, collector(tmp_path, traces=backend.endpoint, settings=ports):
         ended = gym.run(*SCENARIO, environment=environment)
-        backend.wait_for(lambda seen: len(seen.spans()) >= 2, 20)
+        backend.wait_for(lambda seen: len(seen.spans()) >= 2)
         assert sorted(span.name for span in backend.spans()) == [REQUEST, START]
         assert not backend.violations
     warnings = [line for line in ended.stderr.splitlines() if "sandgauge" in line]

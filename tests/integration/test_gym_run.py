@@ -86,7 +86,7 @@ def outcome(request, tmp_path_factory):
         program = ("-m", "support.gym_scenarios", "run", "read_rollouts")
         done = stock_gym(lens=setup.lens).run(*program, environment=environment)
         seen = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))["seen"]
-        running.backends.wait_for(lambda sink: len(sink.spans(SUMMARY)) == len(seen["ids"]), 30)
+        running.backends.wait_for(lambda sink: len(sink.spans(SUMMARY)) == len(seen["ids"]))
     return Outcome(setup, seen, running.backends, running.joined_lines(), running.complaints())
 
 

@@ -207,6 +207,6 @@ def test_each_poller_of_the_shards_gets_the_feed_with_the_token(shards, tmp_path
         with running:
             assert send(running, traces(from_resource(GYM, start_span("sandbox-1")))) == 200
             for sink in (first, second):
-                sink.wait_for(lambda seen: len(seen.spans()) == 1, 30)
+                sink.wait_for(lambda seen: len(seen.spans()) == 1)
                 (request,) = sink.requests()
                 assert request.headers["Authorization"] == f"Bearer {SECRET['poller-token']}"

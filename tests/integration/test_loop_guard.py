@@ -97,10 +97,10 @@ def test_the_pollers_own_spans_are_never_read_as_events(pipeline):
     osb, backends = pipeline.osb, pipeline.backends
     first, second, bait = (osb.create(limits={"cpu": "1", "memory": "128Mi"}) for _ in range(3))
     send(pipeline.otelcol, lifecycle(START, first, GYM))
-    backends.wait_for(lambda seen: seen.spans(SAMPLE), 20)
+    backends.wait_for(lambda seen: seen.spans(SAMPLE))
     osb.delete(first)
     send(pipeline.otelcol, lifecycle(STOP, first, GYM))
-    backends.wait_for(lambda seen: seen.spans(SUMMARY), 20)
+    backends.wait_for(lambda seen: seen.spans(SUMMARY))
     sent = sent_by_the_poller(backends)
     records = list(spans_of(sent))
     assert {one.name for one in records} == {ALLOCATION, SAMPLE, SUMMARY}
@@ -109,11 +109,11 @@ def test_the_pollers_own_spans_are_never_read_as_events(pipeline):
     pipeline.come_back(lifecycle(START, bait, OWN))
     # Spans reach the poller in their order: when this one is read, all before it have been there.
     send(pipeline.otelcol, lifecycle(START, second, GYM))
-    backends.wait_for(lambda seen: any(second in one.attributes.values() for one in seen.spans(SAMPLE)), 20)
+    backends.wait_for(lambda seen: any(second in one.attributes.values() for one in seen.spans(SAMPLE)))
     assert osb.requests(sandbox_id=bait) == []
 
     pipeline.poller.stop()
-    backends.wait_for(lambda _seen: pipeline.span_counts(), 20)
+    backends.wait_for(lambda _seen: pipeline.span_counts())
     assert pipeline.span_counts() == {
         ("accepted", None): 3,
         ("ignored", "other_span"): len(records),

@@ -52,12 +52,12 @@ def test_allocation_placement_samples_scope_and_end(
     }
     with RunningPoller(tmp_path, config) as poller:
         feed(poller.endpoint, *(start_span(sandbox_id) for sandbox_id in sandboxes))
-        otlp_sink.wait_for(lambda seen: all(len(good_samples(seen, id_)) >= 2 for id_ in sandboxes), 30)
+        otlp_sink.wait_for(lambda seen: all(len(good_samples(seen, id_)) >= 2 for id_ in sandboxes))
         for sandbox_id in sandboxes:
             opensandbox_server.delete(sandbox_id)
         feed(poller.endpoint, stop_span(stopped))
         # Nobody tells of the others' end: the control plane is asked, twice.
-        otlp_sink.wait_for(lambda seen: len(seen.spans(SUMMARY)) == len(sandboxes), 40)
+        otlp_sink.wait_for(lambda seen: len(seen.spans(SUMMARY)) == len(sandboxes))
     assert poller.complaints() == []
     for sandbox_id, allocated in sandboxes.items():
         check_allocation(only(otlp_sink, ALLOCATION, sandbox_id), allocated, opensandbox_server, containers[sandbox_id])

@@ -86,13 +86,13 @@ def test_direct_endpoint_and_server_proxy_lead_to_the_same_execd(opensandbox_ser
     assert f"http://{proxied}" == f"{opensandbox_server.endpoint}/v1/sandboxes/{sandbox_id}/proxy/44772"
     host = direct.partition("/")[0]
     for endpoint in (direct, host, proxied):
-        wait_until(lambda url=f"http://{endpoint}/ping": answers(url), timeout_s=10, what=f"execd at {endpoint}")
+        wait_until(lambda url=f"http://{endpoint}/ping": answers(url), timeout_s=60, what=f"execd at {endpoint}")
 
 
 def test_metrics_are_the_nodes_whatever_the_limits_are(opensandbox_server, sandboxes):
     urls = [f"{opensandbox_server.endpoint}/v1/sandboxes/{sandbox_id}/proxy/44772" for sandbox_id in sandboxes]
     for url in urls:
-        wait_until(lambda url=url: answers(f"{url}/ping"), timeout_s=10, what=f"execd at {url}")
+        wait_until(lambda url=url: answers(f"{url}/ping"), timeout_s=60, what=f"execd at {url}")
     before_ms = time.time() * 1000
     with ThreadPoolExecutor() as pool:
         readings = list(pool.map(lambda url: read(f"{url}/metrics"), urls))

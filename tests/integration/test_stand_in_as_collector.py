@@ -61,7 +61,7 @@ async def through_stand_in(joined_file):
 def through_collector(poller, directory):
     with collector(directory, JOINED, poller=poller.endpoint) as running:
         assert [send(running, request) for request in REQUESTS] == [200] * len(REQUESTS)
-        wait_until(lambda: len(poller.requests()) == len(GYM_CASES), timeout_s=10, what="a feed of every captured run")
+        wait_until(lambda: len(poller.requests()) == len(GYM_CASES), timeout_s=60, what="a feed of every captured run")
     return running.joined_file
 
 

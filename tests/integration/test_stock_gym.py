@@ -36,15 +36,15 @@ def outcome(tmp_path_factory):
             osb.create(id=sandbox_id, limits=LIMITS)
         for run in runs.values():
             assert send(otelcol, run.starts()) == 200
-        backends.wait_for(lambda seen: _each_has(seen, SAMPLE, read, 3), 30)
+        backends.wait_for(lambda seen: _each_has(seen, SAMPLE, read, 3))
         for sandbox_id in read:
             osb.delete(sandbox_id)
         for run in runs.values():
             assert send(otelcol, run.stops()) == 200
         for run in runs.values():
             assert send(otelcol, run.rollouts()) == 200
-        backends.wait_for(lambda seen: _each_has(seen, SUMMARY, read, 1), 30)
-        backends.wait_for(lambda seen: len(closing_points(seen)) == len(read) * len(GAUGES), 30)
+        backends.wait_for(lambda seen: _each_has(seen, SUMMARY, read, 1))
+        backends.wait_for(lambda seen: len(closing_points(seen)) == len(read) * len(GAUGES))
         asked = {one.sandbox_id for one in osb.requests() if one.sandbox_id}
     return Outcome(runs, read, backends, running.joined_lines(), asked, running.complaints())
 

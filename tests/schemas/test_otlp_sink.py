@@ -77,7 +77,7 @@ def test_scripted_answers_come_in_turn_and_refused_spans_do_not_count(otlp_sink:
 
 def test_waiting_ends_with_the_request_that_fulfils_it(otlp_sink: OtlpSink) -> None:
     sender = threading.Thread(
-        target=lambda: requests.post(f"{otlp_sink.endpoint}/v1/traces", spans("late"), headers=PROTOBUF, timeout=5)
+        target=lambda: requests.post(f"{otlp_sink.endpoint}/v1/traces", spans("late"), headers=PROTOBUF, timeout=60)
     )
     sender.start()
     otlp_sink.wait_for(lambda sink: bool(sink.spans("late")))
@@ -85,7 +85,7 @@ def test_waiting_ends_with_the_request_that_fulfils_it(otlp_sink: OtlpSink) -> N
 
 
 def test_waiting_in_vain_says_what_came(otlp_sink: OtlpSink) -> None:
-    requests.post(f"{otlp_sink.endpoint}/v1/traces", spans("other"), headers=PROTOBUF, timeout=5)
+    requests.post(f"{otlp_sink.endpoint}/v1/traces", spans("other"), headers=PROTOBUF, timeout=60)
     with pytest.raises(AssertionError, match=r"1 requests held \['other'\]"):
         otlp_sink.wait_for(lambda sink: bool(sink.spans("never")), timeout=0.01)
 
@@ -103,7 +103,7 @@ def test_what_breaks_the_contract_is_collected(
     body: bytes, headers: dict[str, str], status: int, violation: str | None
 ) -> None:
     with OtlpSink() as sink:
-        answer = requests.post(f"{sink.endpoint}/v1/traces", body, headers=headers, timeout=5)
+        answer = requests.post(f"{sink.endpoint}/v1/traces", body, headers=headers, timeout=60)
     assert answer.status_code == status
     if violation is None:
         assert sink.violations == []
@@ -119,7 +119,7 @@ def test_breaks_the_contract(otlp_sink):
     request = ExportTraceServiceRequest()
     request.resource_spans.add().scope_spans.add().spans.add(name="gym.sandbox.request")
     headers = {"Content-Type": "application/x-protobuf"}
-    answer = requests.post(f"{otlp_sink.endpoint}/v1/traces", request.SerializeToString(), headers=headers, timeout=5)
+    answer = requests.post(f"{otlp_sink.endpoint}/v1/traces", request.SerializeToString(), headers=headers, timeout=60)
     answer.raise_for_status()
 """
 

@@ -197,7 +197,7 @@ def main(folder: Path, way: str) -> None:
             # A Collector that redirects loses records, so only now.
             statuses = (301, 302, 303, 307, 308)
             sink.script(*(Answer(status=code, headers={"Location": "http://127.0.0.1:8080/"}) for code in statuses))
-            sink.wait_for(lambda seen: {one.status for one in seen.requests()} >= set(statuses), 60)
+            sink.wait_for(lambda seen: {one.status for one in seen.requests()} >= set(statuses))
         result.complaints = poller.complaints()
         result.error_types = _outcomes(sink)
         said = [(f"{one.path} to the Collector", one.body + str(one.headers).encode()) for one in sink.requests()]

@@ -1,8 +1,7 @@
 """Bounds of time that hold however busy the machine is."""
 
 import asyncio
-import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -19,15 +18,3 @@ async def beside_timer(seconds: float, work: Awaitable[T]) -> tuple[T, float]:
     result = await work
     ended = loop.time()
     return result, ended - await rang
-
-
-def shortest_s(act: Callable[[], object], bound_s: float, tries: int = 5) -> float:
-    """Return how many seconds it takes, by the first try within the bound or else the best: others only prolong it."""
-    best = float("inf")
-    for _ in range(tries):
-        began = time.monotonic()
-        act()
-        best = min(best, time.monotonic() - began)
-        if best < bound_s:
-            break
-    return best

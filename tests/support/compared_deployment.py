@@ -52,7 +52,7 @@ class ComparedDeployment(ABC):
         answer.raise_for_status()
         sandbox_id = str(answer.json()["id"])
         ping = f"/v1/sandboxes/{sandbox_id}/proxy/{EXECD_PORT}/ping"
-        wait_until(lambda: self.send("GET", ping, timeout=30).ok, timeout_s=30, what=f"execd of {sandbox_id}")
+        wait_until(lambda: self.send("GET", ping, timeout=30).ok, timeout_s=60, what=f"execd of {sandbox_id}")
         return sandbox_id
 
     def in_state(self, state: str) -> str:
@@ -118,7 +118,7 @@ class RealDeployment(ComparedDeployment):
     def end(self, sandbox_id: str, exit_code: int) -> None:
         # The entrypoint takes the place of the launcher, so it is the container's first process.
         self._server.inside(sandbox_id, f"echo {exit_code} > /end")
-        wait_until(lambda: not self._server.is_running(sandbox_id), timeout_s=10, what="the entrypoint's end")
+        wait_until(lambda: not self._server.is_running(sandbox_id), timeout_s=60, what="the entrypoint's end")
 
     def kill_execd(self, sandbox_id: str) -> None:
         self._server.signal_execd(sandbox_id, "KILL")

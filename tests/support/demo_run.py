@@ -22,7 +22,7 @@ from support.otlp_json import plain
 from support.waiting import wait_until
 
 _TIMEOUT_S = 90.0
-_STOP_TIMEOUT_S = 10.0
+_STOP_TIMEOUT_S = 30.0
 
 EXPECTED = [
     ("0-0", "stopped", {"cpus": ["2", "2", "2"], "memory": ["4 GiB"] * 3, "disk": ["10 GiB", "10 GiB", "unknown"]}),
@@ -70,14 +70,14 @@ class DemoRun:
 
     def wait_for_children(self, count: int) -> None:
         """Return once it has started so many processes."""
-        wait_until(lambda: len(self._look()) >= count, timeout_s=30, what=f"{count} processes of the demo")
+        wait_until(lambda: len(self._look()) >= count, timeout_s=60, what=f"{count} processes of the demo")
 
     def wait_for_readings(self) -> None:
         """Return once readings have come all the way to the joined file."""
         sample = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
         wait_until(
             lambda: any(sample in file.read_text() for file in self.folder.glob("*/joined.jsonl")),
-            timeout_s=30,
+            timeout_s=60,
             what="readings in the joined file",
         )
         self._look()

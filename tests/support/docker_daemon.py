@@ -83,7 +83,7 @@ def private_docker_daemon(folder: Path) -> Iterator[DockerDaemon]:
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
         )
     try:
-        wait_until(lambda: in_own_network(process), timeout_s=10, what="a network of its own for dockerd")
+        wait_until(lambda: in_own_network(process), timeout_s=60, what="a network of its own for dockerd")
         address = join_network(process.pid)
         daemon = DockerDaemon(socket=socket, address=address, folder=folder, process_id=process.pid)
         wait_until(lambda: answers(daemon), timeout_s=60, what="an answer of dockerd")

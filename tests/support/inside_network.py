@@ -30,7 +30,7 @@ class InsideNetwork:
 
     def request(self, method: str, url: str, **named: Any) -> requests.Response:
         """Do as requests does, within ten seconds if nothing else is said."""
-        return self._thread.submit(self._session.request, method, url, **{"timeout": 10, **named}).result()
+        return self._thread.submit(self._session.request, method, url, **{"timeout": 60, **named}).result()
 
 
 def join_network(process_id: int) -> None:

@@ -14,7 +14,7 @@ from support.simulated_osb import SimulatedOsb
 
 ALLOCATION, SUMMARY = names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION, names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY
 LIMITS = {"cpu": "500m", "memory": "128Mi"}
-_TIMEOUT_S = 45.0
+_TIMEOUT_S = 90.0
 
 
 class Life:

@@ -103,7 +103,7 @@ class OtlpSink(ServedInThread):
         seen = [one for each in messages if isinstance(each, ExportMetricsServiceRequest) for one in points_of(each)]
         return [point for point in seen if name in (None, point.name)]
 
-    def wait_for(self, predicate: Callable[[Self], bool], timeout: float = 10.0) -> None:
+    def wait_for(self, predicate: Callable[[Self], bool], timeout: float = 60.0) -> None:
         """Return as soon as the predicate of this sink holds; AssertionError when it does not within the seconds.
 
         The predicate is asked again after each request.

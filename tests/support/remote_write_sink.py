@@ -29,7 +29,7 @@ class RemoteWriteSink(ServedInThread):
         with self._changed:
             return [sample for sample in self._samples if sample.labels["__name__"] == name]
 
-    def wait_for(self, predicate: Callable[["RemoteWriteSink"], bool], timeout_s: float = 15) -> None:
+    def wait_for(self, predicate: Callable[["RemoteWriteSink"], bool], timeout_s: float = 60) -> None:
         """Return as soon as the predicate of this sink holds; AssertionError when it does not within the seconds."""
         with self._changed:
             if not self._changed.wait_for(lambda: predicate(self), timeout_s):

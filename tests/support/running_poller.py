@@ -18,8 +18,8 @@ import yaml
 
 from support.waiting import wait_until
 
-_START_TIMEOUT_S = 20.0
-_STOP_TIMEOUT_S = 10.0
+_START_TIMEOUT_S = 90.0
+_STOP_TIMEOUT_S = 30.0
 _PORTS = (12_000, 32_000)
 
 

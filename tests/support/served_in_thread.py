@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from types import TracebackType
 from typing import Self
 
-_START_TIMEOUT_S = 10.0
+_START_TIMEOUT_S = 60.0
 
 
 class ServedInThread(ABC):

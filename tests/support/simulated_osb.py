@@ -26,7 +26,7 @@ from sandgauge_demo.deployment import (
 )
 from support.served_in_thread import ServedInThread
 
-_TIMEOUT_S = 10.0
+_TIMEOUT_S = 60.0
 
 
 class SimulatedOsb:

@@ -52,7 +52,7 @@ def make(directory: Path) -> Path:
             osb.delete(ENDED)
             feed(poller.endpoint, stop_span(ENDED, trace_id=TRACES[ENDED]))
             file = directory / "state" / STORE_FILE
-            wait_until(lambda: _is_summarised(file), timeout_s=10, what="the summary")
+            wait_until(lambda: _is_summarised(file), timeout_s=60, what="the summary")
     return file
 
 

@@ -12,6 +12,7 @@ from aiohttp import web
 
 from sandgauge_emitter.faults import FAULTS
 from sandgauge_emitter.gym import final_reading
+from support.busy_machine import beside_timer
 from support.certificate import make_certificate, server_context
 from support.http_stub import RawServer, StubServer
 from support.plain_provider import Handle, Provider, Spec
@@ -24,6 +25,7 @@ PATH = "/v1/sandboxes/fake-1/final-reading"
 async def poller(monkeypatch):
     async with StubServer() as server:
         server.say(PATH)
+        monkeypatch.setattr(final_reading, "TIMEOUT_S", 60)
         monkeypatch.setenv(ENDPOINT, server.url)
         monkeypatch.setenv(TOKEN, "to=ken")
         yield server
@@ -108,7 +110,7 @@ async def test_an_answer_that_is_none_costs_one_line(gym, monkeypatch, caplog, a
 
 
 async def test_a_late_poller_is_waited_for_no_longer_than_the_bound_and_the_loop_runs_on(gym, monkeypatch, caplog):
-    monkeypatch.setattr(final_reading, "TIMEOUT_S", 0.3)
+    monkeypatch.setattr(final_reading, "TIMEOUT_S", 1.0)
     gaps, done = [], asyncio.Event()
 
     async def tick():
@@ -123,14 +125,12 @@ async def test_a_late_poller_is_waited_for_no_longer_than_the_bound_and_the_loop
         monkeypatch.setenv(ENDPOINT, server.url)
         provider = Provider()
         sandbox = await started(gym, provider)
-        before = time.monotonic()
-        await sandbox.stop()
-        waited = time.monotonic() - before
+        _, later_s = await beside_timer(1.0, sandbox.stop())
     done.set()
     await ticking
     assert provider.closed == ["fake-1"]
-    assert 0.3 <= waited < 1
-    assert max(gaps) < 0.15
+    assert 0.0 <= later_s < 0.5
+    assert max(gaps) < 0.5
     assert "TimeoutError" in caplog.text
 
 
@@ -308,18 +308,20 @@ async def test_without_an_endpoint_close_is_the_providers_own(gym, caplog):
     assert not caplog.records
 
 
-async def test_many_at_once_wait_together(gym, poller, caplog):
-    """They share neither threads nor a queue: two hundred last no longer than one."""
+async def test_many_at_once_wait_together(gym, poller, monkeypatch, caplog):
+    """They share neither threads nor a queue: the last of two hundred asks although none has its answer yet."""
+    monkeypatch.setattr(final_reading, "TIMEOUT_S", 60)
+    all_asked = asyncio.Event()
 
-    async def slowly(_request):
-        await asyncio.sleep(0.3)
+    async def answer_when_all_asked(_request):
+        if len(poller.seen) == 200:
+            all_asked.set()
+        await all_asked.wait()
         return web.Response()
 
-    poller.on(PATH, slowly)
+    poller.on(PATH, answer_when_all_asked)
     sandboxes = [await started(gym, Provider()) for _ in range(200)]
-    before = time.monotonic()
     await asyncio.gather(*(sandbox.stop() for sandbox in sandboxes))
-    assert time.monotonic() - before < 2
     assert len(poller.seen) == 200
     assert not caplog.records
     FAULTS.note("none so far")
@@ -369,6 +371,6 @@ def test_a_resolver_that_hangs_holds_neither_threads_nor_the_end(monkeypatch):
 
     start = time.monotonic()
     asyncio.run(forty_deletions())
-    assert time.monotonic() - start < 5
+    assert time.monotonic() - start < 20
     released.set()
     assert ended.wait(10)

@@ -172,7 +172,7 @@ def test_an_answer_that_drips_is_a_timeout(make_client, head, part):
         began = time.monotonic()
         with pytest.raises(NoAnswerError, match=r"^timeout$"):
             post(make_client(collector.endpoint), timeout_s=0.3)
-        assert time.monotonic() - began < 3.0
+        assert time.monotonic() - began < 10.0
 
 
 @pytest.mark.parametrize(

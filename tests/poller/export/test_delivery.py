@@ -364,7 +364,7 @@ def test_the_thread_sleeps_until_rows_come_or_an_attempt_is_due(database, delive
 def test_stop_sends_what_is_left(database, sink, make_running):
     running = make_running()
     put(database, *(span_item(number) for number in range(1, 100)), point_item(time_ns=time.time_ns()))
-    assert running.stop(5)
+    assert running.stop(60)
     assert (len(sink.spans()), len(sink.points())) == (99, 2)
     assert counts(database, Signal.TRACES)[4] == 0
 
@@ -380,11 +380,11 @@ def test_stop_keeps_its_bound_while_the_receiver_is_silent(database, make_runnin
 
 def test_stop_does_not_wait_for_a_request_that_outlasts_it(database, make_running, silent):
     put(database, span_item())
-    running = make_running(endpoint=endpoint_of(silent), timeout_s=2.0)
+    running = make_running(endpoint=endpoint_of(silent), timeout_s=20.0)
     connection, _ = silent.accept()
     begin = time.monotonic()
     assert not running.stop(0.1)
-    assert time.monotonic() - begin < 1.0
+    assert time.monotonic() - begin < 10.0
     connection.close()
-    assert running.stop(5.0)
+    assert running.stop(60)
     assert counts(database, Signal.TRACES) == (1, 0, 0, 0, 1)

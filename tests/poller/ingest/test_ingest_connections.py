@@ -56,7 +56,7 @@ async def test_on_a_port_with_tls_plain_http_is_not_answered(start_ingest, certi
 
 @pytest.mark.parametrize("begun", [b"", b"POST", HEAD, HEAD + b"X-A: 1\r\n"], ids=["nothing", "a word", "half", "more"])
 async def test_a_head_that_never_ends_is_given_up(start_ingest, monkeypatch, silent_log, begun):
-    monkeypatch.setattr(server, "IDLE_S", 0.3)
+    monkeypatch.setattr(server, "IDLE_S", 1.5)
     ingest = await start_ingest()
     streams = [await asyncio.open_connection(*ingest.address) for _ in range(50)]
     for _, writer in streams:

@@ -91,7 +91,7 @@ async def test_every_namespace_has_a_list_of_its_own_and_one_that_hangs_delays_n
 
     server.on(METRICS, hang)
     server.say(METRICS.replace("osb", "other"), json=pod_metrics_list(pod_metrics("a")))
-    async with opened(server.url, timeout_s=1.0) as source:
+    async with opened(server.url, timeout_s=2.0) as source:
         answers = [
             (asked.designator.id, answer.error_type)
             async for asked, answer in source.sweep([target("a"), target("a", "other")])

@@ -54,7 +54,7 @@ def scene(tmp_path_factory):
             answers = _suffer(poller, (direct, proxied), SandboxRecords(sink).of)
             refusals = (503, 401, 400, 500, 302, 203)
             sink.script(*(Answer(status=code, body=EXPORT_TOKEN.encode()) for code in refusals))
-            sink.wait_for(lambda seen: {one.status for one in seen.requests()} >= set(refusals), 30)
+            sink.wait_for(lambda seen: {one.status for one in seen.requests()} >= set(refusals))
             assert poller.complaints() == []
             printed = _printed(poller)
             _break_the_store(poller)
@@ -100,7 +100,7 @@ def _suffer(poller, osbs, readings):
     for osb in osbs:
         osb.clear_faults()
     started = [_start(poller, osb, fault) for osb in osbs for fault in (*DAEMON_FAULTS, None)]
-    wait_until(lambda: all(readings(id_) for id_ in started), timeout_s=30, what="readings of sick daemons")
+    wait_until(lambda: all(readings(id_) for id_ in started), timeout_s=60, what="readings of sick daemons")
     return [*_refused_requests(poller), *_status_pages(poller)]
 
 
@@ -136,7 +136,7 @@ def _start_and_read(poller, osbs, readings):
     allocation = names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION
     wait_until(
         lambda: all(readings(id_) and readings(id_, allocation) for id_ in started),
-        timeout_s=30,
+        timeout_s=60,
         what="failed readings",
     )
 
@@ -176,7 +176,7 @@ def _break_the_store(poller):
     store = poller.config_file.parent / "state" / STORE_FILE
     with closing(sqlite3.connect(store, timeout=10)) as connection:
         connection.execute("DROP TABLE outbox")
-    wait_until(lambda: b"Traceback" in poller.log_file.read_bytes(), timeout_s=20, what="a traceback in the log")
+    wait_until(lambda: b"Traceback" in poller.log_file.read_bytes(), timeout_s=60, what="a traceback in the log")
 
 
 @pytest.mark.parametrize("secret", SECRETS)

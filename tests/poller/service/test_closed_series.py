@@ -27,16 +27,16 @@ def test_a_series_is_closed_once_over_a_restart(make_poller, osb, otlp_sink, end
         return [one for one in found if (one.value is None) is closing]
 
     feed(poller.endpoint, start_span(sandbox_id))
-    otlp_sink.wait_for(lambda _: len(points(closing=False)) >= 2 * len(GAUGES), 30)
+    otlp_sink.wait_for(lambda _: len(points(closing=False)) >= 2 * len(GAUGES))
     osb.delete(sandbox_id)
     feed(poller.endpoint, stop_span(sandbox_id))
-    otlp_sink.wait_for(lambda _: len(points(closing=True)) >= len(GAUGES), 30)
+    otlp_sink.wait_for(lambda _: len(points(closing=True)) >= len(GAUGES))
     getattr(poller, end)()
     poller.start()
     # Another one's reading is on its way behind whatever the poller had to say of the first.
     other = osb.create(limits=LIMITS)
     feed(poller.endpoint, start_span(other))
-    otlp_sink.wait_for(lambda sink: other in ids_in(sink, SAMPLE), 30)
+    otlp_sink.wait_for(lambda sink: other in ids_in(sink, SAMPLE))
     poller.stop()
     closing, live = points(closing=True), points(closing=False)
     # What was not known to be delivered when the poller was killed comes again, byte for byte.

@@ -73,7 +73,7 @@ def _play(scene, poller):
     for name in scene.osbs:
         scene.known[name] = _start(scene, poller, name, KNOWN)
     everyone = {id_ for ids in scene.known.values() for id_ in ids}
-    scene.sink.wait_for(lambda _: all(len(scene.readings(id_)) >= 2 for id_ in everyone), 30)
+    scene.sink.wait_for(lambda _: all(len(scene.readings(id_)) >= 2 for id_ in everyone))
     scene.healthy_from = time.monotonic()
     time.sleep(WATCHED_S)  # what is counted is what happens in this time
     scene.broken_from = time.monotonic()
@@ -85,7 +85,7 @@ def _play(scene, poller):
     scene.cleared_at = time.monotonic()
     for name in CASES:
         scene.osbs[name].clear_faults()
-    scene.sink.wait_for(lambda _: all(_good(scene, id_) for ids in scene.newcomers.values() for id_ in ids), 20)
+    scene.sink.wait_for(lambda _: all(_good(scene, id_) for ids in scene.newcomers.values() for id_ in ids))
     for name in scene.osbs:
         scene.osbs[name].wait_for(1, ROUTES[0])
 

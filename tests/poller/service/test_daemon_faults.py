@@ -152,7 +152,7 @@ def seen(tmp_path_factory):
                 scope = {names.NEMO_GYM_SANDBOX_SCOPE: deployment["endpoint"]}
                 ids = [f"{case}.{deployment['name']}" for case in cases]
                 feed(poller.endpoint, *(start_span(sandbox_id, attributes=scope) for sandbox_id in ids))
-            sink.wait_for(lambda _: all(len(readings(id_)) >= LEAST_READINGS for id_ in expected), 60)
+            sink.wait_for(lambda _: all(len(readings(id_)) >= LEAST_READINGS for id_ in expected))
             assert peak_memory(poller.pid) - before < MEMORY
         assert poller.complaints() == []
         assert sink.violations == []

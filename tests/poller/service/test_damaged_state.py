@@ -51,7 +51,7 @@ def test_damage_while_it_runs_is_one_clear_end_and_the_next_start_begins_anew(os
     otlp_sink.wait_for(lambda sink: known in ids_in(sink, SAMPLE))
     file = tmp_path / "state" / "sandgauge.db"
     spoil(file.parent)
-    wait_until(poller.has_ended, timeout_s=30, what="the end of the poller")
+    wait_until(poller.has_ended, timeout_s=60, what="the end of the poller")
     assert poller.stop() == 1
     lines = poller.complaints()
     assert any(line.startswith(f"Error: {file}: damaged (") and "start the poller again" in line for line in lines)

@@ -58,17 +58,17 @@ def test_spans_wait_until_there_is_room(osb, make_poller, otlp_sink, small_disk)
         answers.append(send(poller.endpoint, start_span(late, attributes={"padding": "x" * 100_000})))
         return answers[-1].status_code != 200
 
-    wait_until(is_refused, timeout_s=30, what="a span that is not stored")
+    wait_until(is_refused, timeout_s=60, what="a span that is not stored")
     answers += [send(poller.endpoint, start_span(late, attributes={"padding": "x" * 100_000})) for _ in range(5)]
     refused = [answer for answer in answers if answer.status_code != 200]
     assert {(answer.status_code, answer.headers["Retry-After"]) for answer in refused} == {(503, "1")}
     assert get(poller, "/healthz").status_code == 200
-    wait_until(lambda: get(poller, "/readyz").status_code == 503, timeout_s=30, what="a poller that is not ready")
+    wait_until(lambda: get(poller, "/readyz").status_code == 503, timeout_s=60, what="a poller that is not ready")
     read = good_readings(poller)
-    wait_until(lambda: good_readings(poller) > read + 2, timeout_s=30, what="readings that cannot be stored")
+    wait_until(lambda: good_readings(poller) > read + 2, timeout_s=60, what="readings that cannot be stored")
     before = len(otlp_sink.spans(SAMPLE))
     ballast.unlink()
-    wait_until(lambda: send(poller.endpoint, start_span(late)).status_code == 200, timeout_s=30, what="room again")
+    wait_until(lambda: send(poller.endpoint, start_span(late)).status_code == 200, timeout_s=60, what="room again")
     otlp_sink.wait_for(
         lambda sink: (
             {early, late} <= {span.attributes[names.NEMO_GYM_SANDBOX_ID] for span in sink.spans(SAMPLE)[before:]}
@@ -98,7 +98,7 @@ def test_a_store_that_is_idle_finds_out_by_itself_that_there_is_room(make_poller
     ballast = fill(small_disk)
     wait_until(
         lambda: send(poller.endpoint, *map(start_span, map(str, range(200)))).status_code == 503,
-        timeout_s=30,
+        timeout_s=60,
         what="spans that are not stored",
     )
     shown = get(poller, "/readyz")
@@ -106,7 +106,7 @@ def test_a_store_that_is_idle_finds_out_by_itself_that_there_is_room(make_poller
     assert "sandgauge.db: cannot be written" in shown.json()["store_trouble"]
     assert "make room on that disk" in shown.json()["store_trouble"]
     ballast.unlink()
-    wait_until(lambda: get(poller, "/readyz").status_code == 200, timeout_s=30, what="a poller that is ready")
+    wait_until(lambda: get(poller, "/readyz").status_code == 200, timeout_s=60, what="a poller that is ready")
     assert "store_trouble" not in get(poller, "/readyz").json()
     assert poller.stop() == 0
     assert [line for line in poller.complaints() if "make room" not in line] == []

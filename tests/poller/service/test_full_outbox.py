@@ -74,9 +74,9 @@ def test_points_go_first_then_samples_and_what_lasts_stays(osb, make_poller, tmp
         osb.wait_for(3, Route.EXECD, sandbox_id)
     away.close()
     with OtlpSink(port) as sink:
-        sink.wait_for(lambda sink: ids_in(sink, ALLOCATION) >= {*sandbox_ids, *late}, 30)
-        sink.wait_for(lambda sink: ids_in(sink, SUMMARY) == set(ended), 30)
-        wait_until(lambda: account(file)["traces"]["pending"] == 0, timeout_s=30, what="an outbox that is empty")
+        sink.wait_for(lambda sink: ids_in(sink, ALLOCATION) >= {*sandbox_ids, *late})
+        sink.wait_for(lambda sink: ids_in(sink, SUMMARY) == set(ended))
+        wait_until(lambda: account(file)["traces"]["pending"] == 0, timeout_s=60, what="an outbox that is empty")
         assert poller.stop() == 0
         assert_one_form_of_each_span(sink)
         assert sink.violations == []

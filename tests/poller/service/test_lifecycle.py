@@ -101,7 +101,7 @@ def a_restart_under_the_same_id_is_one_sandbox_and_its_readings_go_on(world):
             life.start(**{names.NEMO_GYM_SANDBOX_SAMPLE_INTERVAL_S: 2.0})
         if number == 4:
             life.osb.change(life.id, restarts=1, oom_killed=True)
-        life.osb.wait_for(number + 1, Route.EXECD, life.id, timeout_s=30)
+        life.osb.wait_for(number + 1, Route.EXECD, life.id, timeout_s=60)
     life.wait(lambda: len(life.samples()) >= len(answers))
     used = [span.attributes[names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_USED_MIB] for span in life.samples()]
     assert used[: len(answers)] == [answer["mem_used_mib"] for answer in answers]
@@ -143,7 +143,7 @@ def a_daemon_that_does_not_listen_yet_is_waited_for(world):
     fault = {"status": 502, "content_type": JSON, "times": 1}
     life.osb.fault(Route.PROXY, life.id, body=json.dumps(connection_failed["body"]), **fault)
     life.start()
-    life.osb.wait_for(1, Route.PROXY, life.id, timeout_s=30)
+    life.osb.wait_for(1, Route.PROXY, life.id, timeout_s=60)
     life.osb.fault(Route.PROXY, life.id, body=json.dumps(could_not_connect["body"]), **fault)
     life.wait_for(None, 1)
     assert life.errors()[:3] == ["http_error", "http_error", None]

@@ -44,7 +44,7 @@ def an_expiry_in_the_past_ends_nothing_that_still_runs(world):
     body = json.dumps({**record, "id": life.id})
     life.osb.fault(Route.GET, life.id, status=200, body=body, content_type=JSON)
     life.start()
-    life.osb.wait_for(1, Route.GET, life.id, timeout_s=30)
+    life.osb.wait_for(1, Route.GET, life.id, timeout_s=60)
     life.wait_for(None, 3)
     assert life.summaries() == []
     life.osb.delete(life.id)
@@ -63,7 +63,7 @@ def what_expires_is_told_as_expired(world):
 @STORIES.tell
 def a_renewed_sandbox_lives_on(world):
     life = world.docker(timeout_s=8.0).start()
-    life.osb.wait_for(1, Route.GET, life.id, timeout_s=30)
+    life.osb.wait_for(1, Route.GET, life.id, timeout_s=60)
     life.osb.change(life.id, expires_at=4_000_000_000.0)
     # The question just after the first expiry learns of the second.
     life.wait_for_status_questions(1)

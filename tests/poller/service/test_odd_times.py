@@ -48,11 +48,11 @@ def lives(make_poller, osb, otlp_sink):
     ids = {kind: osb.create(limits={"cpu": "500m", "memory": "128Mi"}) for kind in TIMES}
     records_of = SandboxRecords(otlp_sink).of
     feed(poller.endpoint, *(retimed(start_span(id_), TIMES[kind][0]) for kind, id_ in ids.items()))
-    otlp_sink.wait_for(lambda _: all(len(records_of(id_)) >= 2 for id_ in ids.values()), 30)
+    otlp_sink.wait_for(lambda _: all(len(records_of(id_)) >= 2 for id_ in ids.values()))
     for id_ in ids.values():
         osb.delete(id_)
     feed(poller.endpoint, *(retimed(stop_span(id_), TIMES[kind][1]) for kind, id_ in ids.items()))
-    otlp_sink.wait_for(lambda _: all(records_of(id_, SUMMARY) for id_ in ids.values()), 30)
+    otlp_sink.wait_for(lambda _: all(records_of(id_, SUMMARY) for id_ in ids.values()))
     return {kind: records_of(id_, SUMMARY) for kind, id_ in ids.items()}, numbers_on_the_page(poller)
 
 

@@ -41,7 +41,7 @@ def test_zero_is_not_read_a_shorter_one_is_clamped_and_none_is_the_pollers_own(o
     with make_poller(sampling={"collection_interval": "1500ms", "min_interval": "500ms"}) as poller:
         spans = [hinted(unread, 0.0), hinted(hurried, 0.01), hinted(slow, 3.0), start_span(own)]
         feed(poller.endpoint, *spans)
-        otlp_sink.wait_for(lambda seen: len(begun_s(seen, slow)) == 3, timeout=20)
+        otlp_sink.wait_for(lambda seen: len(begun_s(seen, slow)) == 3)
         feed(poller.endpoint, *(stop_span(sandbox_id) for sandbox_id in (unread, hurried, slow, own)))
         otlp_sink.wait_for(lambda seen: len(seen.spans(SUMMARY)) == 3)
     assert of(otlp_sink, unread) == set()

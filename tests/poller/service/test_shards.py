@@ -49,7 +49,7 @@ class Shard:
 
     def wait_until_it_reads(self, sandbox_ids):
         since_ns = time.time_ns()
-        self.sink.wait_for(lambda _: self.read_since(since_ns) >= sandbox_ids, 30)
+        self.sink.wait_for(lambda _: self.read_since(since_ns) >= sandbox_ids)
         assert self.read_since(since_ns) == sandbox_ids
 
     def summaries(self):
@@ -123,7 +123,7 @@ def test_each_sandbox_has_one_reader_whoever_dies_and_however_many_there_are(osb
     teller = zero if gone in fleet.of(0, 2) else one
     osb.delete(gone)
     fleet.finish_rollouts([gone])
-    teller.sink.wait_for(lambda _: gone in teller.summaries(), 30)
+    teller.sink.wait_for(lambda _: gone in teller.summaries())
 
     # A rolling restart with another count: the third takes over what is its, and knows it from its own folder.
     for shard in (two, one, zero):
@@ -131,14 +131,14 @@ def test_each_sandbox_has_one_reader_whoever_dies_and_however_many_there_are(osb
     for shard in shards:
         shard.wait_until_it_reads(fleet.of(shard.index, 3) - {stopped, gone})
     fleet.finish_rollouts([stopped])
-    former.sink.wait_for(lambda _: stopped in former.summaries(), 30)
+    former.sink.wait_for(lambda _: stopped in former.summaries())
 
     living = set(fleet.traces) - {stopped, gone}
     fleet.stop(living)
     fleet.finish_rollouts(living)
     for shard in shards:
         expected = fleet.of(shard.index, 3) - {stopped, gone}
-        shard.sink.wait_for(lambda _, shard=shard, expected=expected: set(shard.summaries()) >= expected, 30)
+        shard.sink.wait_for(lambda _, shard=shard, expected=expected: set(shard.summaries()) >= expected)
     for shard in shards:
         assert shard.poller.stop() == 0
     told = [sandbox_id for shard in shards for sandbox_id in shard.summaries()]

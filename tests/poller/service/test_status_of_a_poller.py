@@ -50,6 +50,6 @@ def test_a_control_plane_in_trouble_is_shown_with_its_error(osb, make_poller):
     with make_poller() as poller:
         feed(poller.endpoint, start_span(sandbox_id))
         wait_until(
-            lambda: control_plane_of(poller)["last_answer"] == "http_error", timeout_s=30, what="the error to be shown"
+            lambda: control_plane_of(poller)["last_answer"] == "http_error", timeout_s=60, what="the error to be shown"
         )
         assert 0 <= control_plane_of(poller)["seconds_ago"] < 60

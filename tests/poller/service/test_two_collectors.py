@@ -62,7 +62,7 @@ def test_each_sandbox_lives_and_ends_once(osb, make_poller, otlp_sink):
     for sender in senders:
         sender.join(60)
         assert not sender.is_alive()
-    otlp_sink.wait_for(lambda sink: ids_in(sink, SUMMARY) == ended, 30)
+    otlp_sink.wait_for(lambda sink: ids_in(sink, SUMMARY) == ended)
     # The whole set of spans again, and one more death: nothing of it is news.
     send_all(poller.endpoint, spans, order)
     poller.kill()
@@ -73,11 +73,11 @@ def test_each_sandbox_lives_and_ends_once(osb, make_poller, otlp_sink):
         seen = [span for span in sink.spans(SAMPLE) if span.start_ns >= restarted_ns]
         return {span.attributes[names.NEMO_GYM_SANDBOX_ID] for span in seen}
 
-    otlp_sink.wait_for(lambda sink: read_since(sink) >= living, 30)
+    otlp_sink.wait_for(lambda sink: read_since(sink) >= living)
     for sandbox_id in living:
         osb.delete(sandbox_id)
     feed(poller.endpoint, *(stop_span(sandbox_id, trace_id=traces[sandbox_id]) for sandbox_id in living))
-    otlp_sink.wait_for(lambda sink: ids_in(sink, SUMMARY) == ended | living, 30)
+    otlp_sink.wait_for(lambda sink: ids_in(sink, SUMMARY) == ended | living)
     assert poller.stop() == 0
     assert read_since(otlp_sink) == living
     summaries = otlp_sink.spans(SUMMARY)

@@ -51,15 +51,15 @@ def test_one_list_tells_what_each_sandbox_uses_and_its_summary_says_so(osb, clus
     source = {"kind": "kubernetes", "kubeconfig": str(cluster.kubeconfig(tmp_path)), "interval": "500ms", "pods": True}
     with make_poller(usage=[source]) as poller:
         feed(poller.endpoint, *map(start_span, (alone, with_sidecar, vanishing)))
-        otlp_sink.wait_for(lambda seen: None in errors(seen, vanishing), timeout=30)
+        otlp_sink.wait_for(lambda seen: None in errors(seen, vanishing))
         del cluster.usage[f"{vanishing}-0"]
         cluster.killed.add(f"{with_sidecar}-0")
-        otlp_sink.wait_for(lambda seen: errors(seen, vanishing)[-1:] == [ErrorType.NO_READING.value], timeout=30)
+        otlp_sink.wait_for(lambda seen: errors(seen, vanishing)[-1:] == [ErrorType.NO_READING.value])
         otlp_sink.wait_for(
             lambda seen: all(errors(seen, each).count(None) >= 3 for each in (alone, with_sidecar)), timeout=30
         )
         feed(poller.endpoint, *map(stop_span, (alone, with_sidecar, vanishing)))
-        otlp_sink.wait_for(lambda seen: len(seen.spans(SUMMARY)) == 3, timeout=30)
+        otlp_sink.wait_for(lambda seen: len(seen.spans(SUMMARY)) == 3)
         assert "hunter2" not in poller.log_file.read_text()
     said = samples(otlp_sink, with_sidecar)
     assert said[0][names.NEMO_GYM_SANDBOX_SAMPLE_CPU_USED_CORES] == 0.251

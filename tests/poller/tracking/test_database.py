@@ -194,10 +194,10 @@ def test_an_idle_store_finds_out_by_itself_that_there_is_room_again(database, mo
     database.submit(no_growth).result(10)
     with pytest.raises(StateError):
         database.submit(add("x" * 1_000_000)).result(10)
-    wait_until(lambda: len(tries) > 2, timeout_s=10, what="tries")
+    wait_until(lambda: len(tries) > 2, timeout_s=60, what="tries")
     assert "No space left on device" in database.trouble
     is_full.clear()
-    wait_until(lambda: database.trouble is None, timeout_s=10, what="a store that knows of its room")
+    wait_until(lambda: database.trouble is None, timeout_s=60, what="a store that knows of its room")
     known = len(tries)
     assert database.submit(lambda connection: connection.execute("SELECT 1").fetchone()).result(10) == (1,)
     assert len(tries) == known
