@@ -68,6 +68,8 @@ class Steady:
     hang_s: Quantiles | None = None
     first_sample_s: Quantiles | None = None
     bytes_a_reading: float | None = None
+    stored_bytes_a_reading: float | None = None
+    open_files: int | None = None
     writer_share: float | None = None
     delivery_share: float | None = None
 

@@ -49,6 +49,16 @@ def rss_bytes(pid: int) -> int:
     return int(psutil.Process(pid).memory_info().rss)
 
 
+def stored_bytes(pid: int) -> int:
+    """Return what it has written to disks so far."""
+    return int(psutil.Process(pid).io_counters().write_bytes)
+
+
+def open_files(pid: int) -> int:
+    """Return how many files it has open, connections included."""
+    return int(psutil.Process(pid).num_fds())
+
+
 class Program:
     """A program of this package in a process of its own, on a given core, until the context closes.
 

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from bench.deliveries import Delivery, Reading
 from bench.figures import Quantiles, cadence_of
-from bench.processes import FleetProcess, cpu_s, rss_bytes, thread_cpu_s
+from bench.processes import FleetProcess, cpu_s, open_files, rss_bytes, stored_bytes, thread_cpu_s
 
 _QUESTIONS = ("inspect", "sandbox", "endpoint")
 
@@ -19,6 +19,7 @@ class _Snapshot:
     fleet_cpu_s: float
     counts: Mapping[str, int]
     threads_s: Mapping[str, float]
+    stored_bytes: int
 
 
 @dataclass(slots=True)
@@ -29,6 +30,7 @@ class Window:
     fleet: FleetProcess
     threads: Mapping[str, int] = field(default_factory=dict)
     rss_bytes: int = 0
+    open_files: int = 0
     _begin: _Snapshot | None = None
     _end: _Snapshot | None = None
 
@@ -39,6 +41,7 @@ class Window:
     def __exit__(self, *_: object) -> None:
         self._end = self._snapshot()
         self.rss_bytes = rss_bytes(self.pid)
+        self.open_files = open_files(self.pid)
 
     def of_the_process(self) -> dict[str, Any]:
         """Return what it cost, as fields of Steady."""
@@ -51,6 +54,8 @@ class Window:
             "fleet_cpu_ms_a_read": (end.fleet_cpu_s - begin.fleet_cpu_s) / reads * 1e3,
             "core_share": cpu / (end.at_ns - begin.at_ns) * 1e9,
             "rss_mib": self.rss_bytes / 2**20,
+            "stored_bytes_a_reading": (end.stored_bytes - begin.stored_bytes) / reads,
+            "open_files": self.open_files,
             "questions": sum(end.counts.get(kind, 0) - begin.counts.get(kind, 0) for kind in _QUESTIONS),
         }
 
@@ -79,7 +84,8 @@ class Window:
 
     def _snapshot(self) -> _Snapshot:
         threads = {name: thread_cpu_s(self.pid, thread_id) for name, thread_id in self.threads.items()}
-        return _Snapshot(time.time_ns(), cpu_s(self.pid), cpu_s(self.fleet.pid), self.fleet.counts(), threads)
+        stored = stored_bytes(self.pid)
+        return _Snapshot(time.time_ns(), cpu_s(self.pid), cpu_s(self.fleet.pid), self.fleet.counts(), threads, stored)
 
     def _ends(self) -> tuple[_Snapshot, _Snapshot]:
         if self._begin is None or self._end is None:
