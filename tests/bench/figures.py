@@ -105,6 +105,24 @@ class Recovery:
     all_read_s: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Minute:
+    """One minute of a long run; `started` counts sandboxes so far, `health_s` answers of `/healthz` each 20 ms."""
+
+    minute: int
+    started: int
+    reads: int
+    cpu_ms_a_read: float
+    core_share: float
+    rss_mib: float
+    open_files: int
+    threads: int
+    tasks: int
+    health_s: Quantiles | None
+    cadence_s: Quantiles | None
+    accepted_s: Quantiles | None
+
+
 @dataclass(frozen=True, slots=True)
 class Cadence:
     """Intervals between the starts of a sandbox's readings, and how many of the ticks that were due had no good one."""

@@ -1,70 +1,223 @@
-"""Figures as a table for people."""
+"""Results as tables: the same rows on a terminal and in the documentation."""
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from rich.table import Table
 
 from bench.figures import Steady, Subject
+from bench.results import LongResults, Results
 
-_COLUMNS = (
-    "sandboxes",
-    "subject",
-    "CPU ms a read",
-    "x floor",
-    "of a core",
-    "RSS MiB",
-    "kB a sandbox",
-    "cadence p50/p99/max s",
-    "missed",
-    "accepted p50/p99 s",
-    "bytes a reading",
-    "SQLite",
-    "delivery",
-    "fleet ms a read",
-)
+_Group = Sequence[Any]
+"""Turns of one thing, measured several times."""
 
 
-def steady_table(turns: Iterable[Steady]) -> Table:
-    """Return medians over the turns of each subject and size."""
+@dataclass(frozen=True, slots=True)
+class Section:
+    """One table."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def to_terminal(self) -> Table:
+        """Return it for rich."""
+        table = Table(*self.columns, title=self.title, title_justify="left")
+        for row in self.rows:
+            table.add_row(*row)
+        return table
+
+    def to_markdown(self) -> str:
+        """Return it for a document."""
+        lines = (self.columns, ["---"] * len(self.columns), *self.rows)
+        return "\n".join([f"**{self.title}**", "", *(f"| {' | '.join(line)} |" for line in lines)])
+
+
+def sections(results: Results) -> Iterator[Section]:
+    """Yield the tables of what was measured; medians over turns."""
+    if results.steady:
+        yield _cost(results.steady)
+    telling = [turn for turn in results.steady if turn.cadence_s is not None]
+    if telling:
+        yield _punctuality(telling)
+    if results.hanging:
+        yield _hanging(results)
+    others = [*_recovery(results), *_ingest(results)]
+    if others:
+        yield Section("Recovery and ingest", ("what", "figure"), others)
+
+
+def long_section(results: LongResults) -> Section:
+    """Return the table of a long run."""
+    columns = (
+        "minute",
+        "sandboxes so far",
+        "CPU ms a read",
+        "of a core",
+        "RSS MiB",
+        "open files",
+        "threads",
+        "tasks",
+        "cadence p99 s",
+        "accepted p99 s",
+        "health p99 / max ms",
+    )
+    rows = [
+        (
+            str(one.minute),
+            f"{one.started:,}",
+            f"{one.cpu_ms_a_read:.3f}",
+            f"{one.core_share:.1%}",
+            f"{one.rss_mib:.0f}",
+            f"{one.open_files:,}",
+            str(one.threads),
+            f"{one.tasks:,}",
+            "" if one.cadence_s is None else f"{one.cadence_s.p99:.2f}",
+            "" if one.accepted_s is None else f"{one.accepted_s.p99:.2f}",
+            "" if one.health_s is None else f"{one.health_s.p99 * 1e3:.0f} / {one.health_s.max * 1e3:.0f}",
+        )
+        for one in results.minutes
+    ]
+    title = f"{results.sandboxes:,} sandboxes, {results.churn:.0%} of them replaced each minute"
+    return Section(title, columns, rows)
+
+
+def median(turns: Iterable[Any], figure: str) -> float | None:
+    """Return the median of a figure, `name` or `name.rank`, over the turns that have it; None where none has."""
+    values = [value for turn in turns if (value := _figure(turn, figure)) is not None]
+    return statistics.median(values) if values else None
+
+
+def grouped(turns: Iterable[Steady]) -> dict[tuple[int, Subject], list[Steady]]:
+    """Return turns by size and subject, in their order."""
     groups: dict[tuple[int, Subject], list[Steady]] = defaultdict(list)
     for turn in turns:
         groups[turn.sandboxes, turn.subject].append(turn)
-    table = Table(*_COLUMNS)
-    for (sandboxes, subject), done in groups.items():
-        cost = median(one.cpu_ms_a_read for one in done)
-        floor = [one.cpu_ms_a_read for one in groups.get((sandboxes, Subject.FLOOR), ())]
-        table.add_row(
+    return groups
+
+
+def _cost(turns: Sequence[Steady]) -> Section:
+    groups = grouped(turns)
+    columns = (
+        "sandboxes",
+        "subject",
+        "CPU ms a read",
+        "times the floor",
+        "of a core",
+        "RSS MiB",
+        "kB a sandbox",
+        "SQLite",
+        "delivery",
+        "bytes a reading",
+        "simulator's ms a read",
+    )
+    rows = []
+    for (sandboxes, subject), group in groups.items():
+        cost = median(group, "cpu_ms_a_read")
+        floor = median(groups.get((sandboxes, Subject.FLOOR), ()), "cpu_ms_a_read")
+        rows.append(
+            (
+                f"{sandboxes:,}",
+                f"{subject.value}{' (uvloop)' if group[0].uvloop else ''}",
+                _shown(cost, "{:.3f}"),
+                _shown(cost / floor if cost and floor else None, "{:.2f}"),
+                _shown(median(group, "core_share"), "{:.1%}"),
+                _shown(median(group, "rss_mib"), "{:.0f}"),
+                _shown(median(group, "rss_kb_a_sandbox"), "{:.1f}"),
+                _shown(median(group, "writer_share"), "{:.0%}"),
+                _shown(median(group, "delivery_share"), "{:.0%}"),
+                _shown(median(group, "bytes_a_reading"), "{:.0f}"),
+                _shown(median(group, "fleet_cpu_ms_a_read"), "{:.3f}"),
+            )
+        )
+    return Section("What a reading costs", columns, rows)
+
+
+def _punctuality(turns: Sequence[Steady]) -> Section:
+    columns = (
+        "sandboxes",
+        "subject",
+        "cadence p50 / p99 / max s",
+        "ticks missed",
+        "accepted p50 / p99 s",
+        "first sample p50 / max s",
+    )
+    rows = [
+        (
             f"{sandboxes:,}",
             subject.value,
-            f"{cost:.3f}",
-            f"{cost / statistics.median(floor):.2f}" if floor and cost is not None else "",
-            f"{median(one.core_share for one in done):.1%}",
-            f"{median(one.rss_mib for one in done):.0f}",
-            _shown(done, "rss_kb_a_sandbox", "{:.1f}"),
-            _quantiles(done, "cadence_s", "p50", "p99", "max"),
-            _shown(done, "missed_share", "{:.2%}"),
-            _quantiles(done, "accepted_s", "p50", "p99"),
-            _shown(done, "bytes_a_reading", "{:.0f}"),
-            _shown(done, "writer_share", "{:.0%}"),
-            _shown(done, "delivery_share", "{:.0%}"),
-            f"{median(one.fleet_cpu_ms_a_read for one in done):.3f}",
+            _several(group, "cadence_s", "p50", "p99", "max"),
+            _shown(median(group, "missed_share"), "{:.2%}"),
+            _several(group, "accepted_s", "p50", "p99"),
+            _several(group, "first_sample_s", "p50", "max"),
         )
-    return table
+        for (sandboxes, subject), group in grouped(turns).items()
+    ]
+    return Section("How punctual readings are, and when the Collector has them", columns, rows)
 
 
-def median(values: Iterable[float | None]) -> float | None:
-    """Return the median of those that are there; None without any."""
-    there = [value for value in values if value is not None]
-    return statistics.median(there) if there else None
+def _hanging(results: Results) -> Section:
+    columns = (
+        "sandboxes",
+        "that never answer",
+        "cadence of the others p50 / p99 / max s",
+        "ticks missed",
+        "a hanging read p50 / max s",
+    )
+    sizes = {turn.sandboxes for turn in results.hanging}
+    all_well = [turn for turn in results.steady if turn.subject is Subject.POLLER and turn.sandboxes in sizes]
+    rows = [
+        (
+            f"{group[0].sandboxes:,}",
+            f"{group[0].hanging_share:.0%}",
+            _several(group, "cadence_s", "p50", "p99", "max"),
+            _shown(median(group, "missed_share"), "{:.2%}"),
+            _several(group, "hang_s", "p50", "max"),
+        )
+        for turns in (all_well, results.hanging)
+        for group in grouped(turns).values()
+    ]
+    return Section("Daemons that never answer", columns, rows)
 
 
-def _shown(done: Sequence[Steady], figure: str, form: str) -> str:
-    value = median(getattr(one, figure) for one in done)
+def _recovery(results: Results) -> Iterator[tuple[str, str]]:
+    if results.recovery:
+        sandboxes = results.recovery[0].sandboxes
+        ready, read = median(results.recovery, "ready_s"), median(results.recovery, "all_read_s")
+        yield (
+            f"kill -9 with {sandboxes:,} sandboxes, and a new start",
+            f"takes spans after {ready:.1f} s, has read all again after {read:.1f} s",
+        )
+
+
+def _ingest(results: Results) -> Iterator[tuple[str, str]]:
+    floods: dict[tuple[str, str], list[Any]] = defaultdict(list)
+    for flood in results.floods:
+        floods[flood.what, flood.encoding].append(flood)
+    for (what, encoding), group in floods.items():
+        rate, cost = median(group, "spans_a_second"), median(group, "cpu_us_a_span")
+        yield f"flood of {what} spans, {encoding}, gzip", f"{rate:,.0f} spans/s; {cost:.1f} µs of CPU a span"
+    if results.requests:
+        rate, cost = median(results.requests, "requests_a_second"), median(results.requests, "cpu_ms_a_request")
+        after = _several(results.requests, "answer_s", "p50", "p99", form="{:.3f}")
+        figure = f"{rate:,.0f} a second, answered after the commit, p50 / p99 {after} s; {cost:.2f} ms of CPU a request"
+        yield f"requests of one start span each, {results.requests[0].connections} connections", figure
+
+
+def _figure(turn: Any, figure: str) -> float | None:
+    name, _, rank = figure.partition(".")
+    value = getattr(turn, name)
+    found: float | None = getattr(value, rank) if rank and value is not None else value
+    return found
+
+
+def _shown(value: float | None, form: str) -> str:
     return "" if value is None else form.format(value)
 
 
-def _quantiles(done: Sequence[Steady], figure: str, *ranks: str) -> str:
-    there = [quantiles for one in done if (quantiles := getattr(one, figure)) is not None]
-    return " / ".join(f"{statistics.median(getattr(one, rank) for one in there):.2f}" for rank in ranks if there)
+def _several(group: _Group, figure: str, *ranks: str, form: str = "{:.2f}") -> str:
+    shown = [_shown(median(group, f"{figure}.{rank}"), form) for rank in ranks]
+    return " / ".join(shown) if all(shown) else ""
