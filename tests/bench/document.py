@@ -1,10 +1,11 @@
-"""The tables of docs/performance.md, which quotes saved results and nothing else."""
+"""The tables of docs/performance.md and docs/scaling.md, which quote saved results and nothing else."""
 
 from pathlib import Path
 
 from bench.machine import Machine
 from bench.report import long_section, sections
 from bench.results import load, load_long
+from bench.scaling import write_page
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "performance.md"
 
@@ -12,8 +13,9 @@ _MARK = "<!-- {} by `make {}` -->"
 
 
 def write_document() -> None:
-    """Put the saved results into the document."""
+    """Put the saved results into both."""
     DOCUMENT.write_text(with_figures(DOCUMENT.read_text()))
+    write_page()
 
 
 def with_figures(text: str) -> str:
