@@ -174,6 +174,14 @@ def storage(manifests, workload):
     return int(parse_quantity(claim["spec"]["resources"]["requests"]["storage"]).value)
 
 
+def test_the_pollers_memory_has_room_for_what_its_senders_may_do_besides(manifests):
+    """docs/configuration.md says of `ingest.max_request_body_size` how much that is."""
+    resources = manifests.container(POLLER)["resources"]
+    usual, most = (parse_quantity(resources[kind]["memory"]).value for kind in ("requests", "limits"))
+    assert most >= usual + 4 * Config().ingest.max_request_body_size + 350 * 2**20
+    assert "cpu" not in resources["limits"]  # a process that is halted within a second is late with all it reads
+
+
 def test_each_pod_of_the_shards_is_the_poller_of_one_exporter(shards):
     replicas = shards.workload(POLLER)["spec"]["replicas"]
     command, option = shards.container(POLLER)["args"]
