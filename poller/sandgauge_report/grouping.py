@@ -24,6 +24,11 @@ class By(StrEnum):
     PROVIDER = "provider"
     SANDBOX = "sandbox"
 
+    @property
+    def is_of_alike(self) -> bool:
+        """Whether the sandboxes of a row have something in common, so that one advice can be for all of them."""
+        return self not in (By.RUN, By.PROVIDER)
+
 
 class Side(StrEnum):
     """The quantities that are amounts of a sandbox's shape."""
@@ -168,7 +173,12 @@ class Row:
 
     @cached_property
     def advice(self) -> tuple[Advice, ...]:
-        """What one sandbox of these could be reserved, of CPU and of memory, in view of all their readings."""
+        """What one sandbox of these could be reserved, of CPU and of memory, in view of all their readings.
+
+        There is none for sandboxes that may have nothing in common.
+        """
+        if not self.by.is_of_alike:
+            return ()
         return tuple(self._advice(resource) for resource in (Resource.CPU, Resource.MEMORY_MIB))
 
     def _advice(self, resource: Resource) -> Advice:

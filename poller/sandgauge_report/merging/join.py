@@ -30,8 +30,9 @@ def sandboxes_of(inventory: Inventory) -> tuple[Sandbox, ...]:
 
     def place(one: Sandbox) -> tuple[object, ...]:
         run, rollout = (one.run_id,), (one.run_id, one.rollout_id)
-        ids = (one.request_id or "", one.sandbox_id or "", one.trace_id or "", one.provider or "")
-        return (begun[run], one.run_id or "", begun[rollout], one.rollout_id or "", one.begun_ns, *ids)
+        # What a request lacks comes after what it got.
+        ids = [(text is None, text or "") for text in (one.request_id, one.sandbox_id, one.trace_id, one.provider)]
+        return (begun[run], one.run_id or "", begun[rollout], one.rollout_id or "", one.begun_ns, ids)
 
     return tuple(sorted(found, key=place))
 
@@ -44,7 +45,7 @@ class _Join:
             state.keys[names.NEMO_GYM_SANDBOX_REQUEST_ID].value for state in self._states.values()
         )
         self._wishes = {
-            request_id: request.wish.value.record
+            request_id: request.wish.value
             for request_id, request in inventory.requests.items()
             if request.wish.value is not None
         }
@@ -129,10 +130,11 @@ class _Join:
         run_id, rollout_id = self._rollout(told[names.NEMO_RUN_ID], told[names.NEMO_GYM_ROLLOUT_ID], trace_id)
         request_id = told[names.NEMO_GYM_SANDBOX_REQUEST_ID]
         wish = self._wishes.get(request_id or "")
-        request = _request_of(state, wish)
+        request = _request_of(state, None if wish is None else wish.record)
         allocated, unallocated = state.allocation.value, state.unallocated.value
         series = tuple(sorted(series_of(state), key=preference))
         first_ns = min((one.first_ns for one in series if one.first_ns is not None), default=0)
+        begun_ns = wish.start_ns if wish is not None else start.start_ns if start is not None else first_ns
         stop_ns, rollout_end_ns = state.stop_ns.value, self._rollout_end(run_id, rollout_id, trace_id)
         return Sandbox(
             run_id=run_id,
@@ -142,8 +144,8 @@ class _Join:
             sandbox_id=sandbox_id,
             provider=provider,
             server=told[names.NEMO_GYM_SERVER_NAME],
-            service=None if wish is None else wish.service_name,
-            begun_ns=start.start_ns if start is not None else first_ns,
+            service=None if wish is None else wish.record.service_name,
+            begun_ns=begun_ns,
             requested=None if request is None else request.requested,
             sidecars=() if request is None else request.sidecars,
             submission=_submission_of(state),

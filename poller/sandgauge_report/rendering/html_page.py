@@ -10,8 +10,8 @@ from sandgauge_report.grouping import Row, Side
 from sandgauge_report.merging.sandboxes import Sandbox
 from sandgauge_report.rendering.report import Report
 from sandgauge_report.rendering.svg import Point, bars, memory_scatter, share_bar
-from sandgauge_report.rendering.table import cells_of, label, title_of
-from sandgauge_report.wording import NAMES, UNKNOWN, amount, counted, memory, place
+from sandgauge_report.rendering.table import advice_cells, cells_of, label, title_of
+from sandgauge_report.wording import memory, place
 from sandgauge_schemas.names import Resource, SampleScope
 
 MOST_ROWS = 2000
@@ -73,7 +73,7 @@ def html_page(report: Report) -> str:
             *_findings(report.findings),
             *_plots(report),
             *_rows(report),
-            *_advice(report),
+            *(_advice(report) if report.by.is_of_alike else ()),
             "</main></body></html>",
             "",
         ]
@@ -183,24 +183,13 @@ def _plot(row: Row) -> str:
 
 def _advice(report: Report) -> Iterator[str]:
     yield "<h2>What one sandbox could be reserved, by its own readings</h2>"
-    if report.advice_rows:
+    if report.advice:
         headings = "".join(f"<th>{heading}</th>" for heading in ("", "", "Reserved", "Advised", "Rests on"))
         yield f"<table><thead><tr>{headings}</tr></thead><tbody>"
-        for row in report.advice_rows[:MOST_ROWS]:
-            for advice in row.advice:
-                series = row.preferred(advice.resource)
-                if advice.advised is None or series is None:
-                    continue
-                reserved = UNKNOWN if advice.reserved is None else amount(advice.resource, advice.reserved)
-                cells = (
-                    label(row),
-                    NAMES[advice.resource],
-                    reserved,
-                    amount(advice.resource, advice.advised),
-                    f"{counted(series)}, sandboxes: {row.sandboxes_with(series.key)}",
-                )
-                yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        yield "</tbody></table>"
+        for row, advice in report.advice[:MOST_ROWS]:
+            cells = (label(row), *advice_cells(row, advice))
+            yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
+        yield f"</tbody></table>{_and_more(len(report.advice))}"
     for refusal, count in report.refusals.most_common():
         yield f'<p class="soft">No advice {count} times: {escape(refusal)}.</p>'
 

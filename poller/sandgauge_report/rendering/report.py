@@ -1,11 +1,13 @@
 """What every form of a report is made of."""
 
+import math
 from collections import Counter
 from dataclasses import dataclass
 
 from sandgauge_report.findings import Finding
 from sandgauge_report.grouping import By, Row
 from sandgauge_report.reading.inputs import Account
+from sandgauge_report.sizing import Advice
 
 NO_POLLER_RECORDS = (
     "No record of a poller is in the input: what was allocated and used is unknown, and that is no finding."
@@ -29,9 +31,10 @@ class Report:
         return sum(one.count for row in self.rows for one in row.sandboxes)
 
     @property
-    def advice_rows(self) -> tuple[Row, ...]:
-        """Rows that have readings to advise by."""
-        return tuple(row for row in self.rows if any(advice.advised is not None for advice in row.advice))
+    def advice(self) -> list[tuple[Row, Advice]]:
+        """All advice with the rows that it is for, the most to save first."""
+        given = [(row, advice) for row in self.rows for advice in row.advice if advice.advised is not None]
+        return sorted(given, key=lambda item: (item[1].advised or 0.0) / (item[1].reserved or math.inf))
 
     @property
     def refusals(self) -> Counter[str]:

@@ -10,8 +10,9 @@ from rich.text import Text
 
 from sandgauge_report.findings import HEADLINES, Finding
 from sandgauge_report.grouping import By, Row, Side
-from sandgauge_report.merging.sandboxes import Creation, Sandbox, Series
+from sandgauge_report.merging.sandboxes import Creation, Sandbox
 from sandgauge_report.rendering.report import Report
+from sandgauge_report.sizing import Advice
 from sandgauge_report.wording import (
     NAMES,
     NOT_SAID,
@@ -47,7 +48,7 @@ _NARROW_COLUMNS = {
     "Of limit": 8,
     "Scope": 7,
 }
-_WIDE_COLUMNS = {
+WIDE_COLUMNS = {
     "": 10,
     "Requested": 10,
     "Submitted": 10,
@@ -73,7 +74,9 @@ _MOST_ADVICE = 20
 def report_table(report: Report, width: int) -> RenderableType:
     """Return the whole report."""
     parts: list[RenderableType] = [rows_table(report.rows, width), "", legend()]
-    parts += ["", *_findings(report.findings), "", *_advice(report)]
+    parts += ["", *_findings(report.findings)]
+    if report.by.is_of_alike:
+        parts += ["", *_advice(report)]
     if report.note:
         parts += ["", Text(report.note, "yellow")]
     return Group(*parts)
@@ -81,7 +84,7 @@ def report_table(report: Report, width: int) -> RenderableType:
 
 def rows_table(rows: Sequence[Row], width: int) -> Group:
     """Return a title for each row of the report, and below it a line for each of its resources."""
-    columns = _WIDE_COLUMNS if width >= WIDE else _NARROW_COLUMNS
+    columns = WIDE_COLUMNS if width >= WIDE else _NARROW_COLUMNS
     headings = _grid(columns)
     headings.add_row(*(Text(heading, "bold") for heading in columns))
     parts: list[RenderableType] = [headings]
@@ -264,18 +267,11 @@ def _component_lines(one: Sandbox | None) -> Iterator[Text]:
 def _advice(report: Report) -> Iterator[RenderableType]:
     yield Text("What one sandbox could be reserved, by its own readings", "bold")
     grid = Table.grid(padding=(0, 2, 0, 0))
-    lines = [(row, advice) for row in report.advice_rows for advice in row.advice if advice.advised is not None]
+    lines = report.advice
     if lines:
         grid.add_row(*(Text(heading, "bold") for heading in ("", "", "Reserved", "Advised", "Rests on")))
     for row, advice in lines[:_MOST_ADVICE]:
-        series = row.preferred(advice.resource)
-        grid.add_row(
-            f"  {label(row)}",
-            NAMES[advice.resource],
-            UNKNOWN if advice.reserved is None else amount(advice.resource, advice.reserved),
-            UNKNOWN if advice.advised is None else amount(advice.resource, advice.advised),
-            "" if series is None else _rests_on(row, series),
-        )
+        grid.add_row(f"  {label(row)}", *advice_cells(row, advice))
     if lines:
         yield grid
     if len(lines) > _MOST_ADVICE:
@@ -284,9 +280,17 @@ def _advice(report: Report) -> Iterator[RenderableType]:
         yield Text(f"  no advice {count} time{'' if count == 1 else 's'}: {refusal}", "dim")
 
 
-def _rests_on(row: Row, series: Series) -> str:
-    number = row.sandboxes_with(series.key)
-    return counted(series) if number == 1 else f"{counted(series)}, {number} sandboxes"
+def advice_cells(row: Row, advice: Advice) -> tuple[str, ...]:
+    """Return the resource, what is reserved and what is advised of it, and the readings behind that."""
+    series = row.preferred(advice.resource)
+    number = 0 if series is None else row.sandboxes_with(series.key)
+    sandboxes = "" if number == 1 else f", {number} sandboxes"
+    return (
+        NAMES[advice.resource],
+        UNKNOWN if advice.reserved is None else amount(advice.resource, advice.reserved),
+        UNKNOWN if advice.advised is None else amount(advice.resource, advice.advised),
+        UNKNOWN if series is None else f"{counted(series)}{sandboxes}",
+    )
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[RenderableType]:
