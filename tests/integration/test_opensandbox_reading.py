@@ -9,6 +9,7 @@ from sandgauge_poller.config import Deployment
 from sandgauge_poller.reading.opensandbox.provider import OpenSandboxProvider
 from sandgauge_poller.reading.provider import SampleReading, SandboxState
 from sandgauge_schemas.names import ErrorType
+from support.busy_machine import beside_timer
 from support.opensandbox_server import OpenSandboxServer
 
 pytestmark = pytest.mark.integration
@@ -21,8 +22,16 @@ def sandbox_id(opensandbox_server: OpenSandboxServer):
     opensandbox_server.request("DELETE", f"/v1/sandboxes/{sandbox_id}")
 
 
+@pytest.fixture
+def timeout_s() -> float:
+    """How long a reading may take: what is expected to answer may take its time on a busy machine."""
+    return 30.0
+
+
 @pytest.fixture(params=["auto", "true", "false"])
-async def provider(opensandbox_server: OpenSandboxServer, request) -> AsyncIterator[OpenSandboxProvider]:
+async def provider(
+    opensandbox_server: OpenSandboxServer, request, timeout_s: float
+) -> AsyncIterator[OpenSandboxProvider]:
     """A provider for each way; the daemons' ports are published on the control plane's own host."""
     deployment = Deployment(
         name="real",
@@ -30,7 +39,7 @@ async def provider(opensandbox_server: OpenSandboxServer, request) -> AsyncItera
         api_key=opensandbox_server.api_key,
         use_server_proxy=request.param,
     )
-    provider = OpenSandboxProvider(deployment, sample_timeout_s=30.0, allocation_timeout_s=30.0)
+    provider = OpenSandboxProvider(deployment, sample_timeout_s=timeout_s, allocation_timeout_s=timeout_s)
     yield provider
     await provider.close()
 
@@ -39,7 +48,7 @@ async def first_good_sample(provider: OpenSandboxProvider, sandbox_id: str) -> S
     """Read until execd listens: for a moment after creation it may not."""
     async with asyncio.timeout(60):
         while (reading := await provider.read_sample(sandbox_id)).error_type is not None:
-            assert reading.error_type in {ErrorType.HTTP_ERROR, ErrorType.CONNECTION}
+            assert reading.error_type in {ErrorType.HTTP_ERROR, ErrorType.CONNECTION, ErrorType.TIMEOUT}
             await asyncio.sleep(0.1)
     return reading
 
@@ -73,12 +82,14 @@ async def test_a_life_from_creation_to_deletion(opensandbox_server, provider, sa
     assert (await provider.read_sample(sandbox_id)).error_type in gone
 
 
-async def test_a_paused_sandbox_costs_no_more_than_its_bound(opensandbox_server, provider, sandbox_id):
+@pytest.mark.parametrize("timeout_s", [2.0])
+async def test_a_paused_sandbox_costs_no_more_than_its_bound(opensandbox_server, provider, sandbox_id, timeout_s):
     await first_good_sample(provider, sandbox_id)
     opensandbox_server.request("POST", f"/v1/sandboxes/{sandbox_id}/pause").raise_for_status()
-    reading = await provider.read_sample(sandbox_id)
+    reading, later_s = await beside_timer(timeout_s, provider.read_sample(sandbox_id))
     assert reading.error_type is ErrorType.TIMEOUT
-    assert (reading.window.end_ns - reading.window.start_ns) / 1e9 == pytest.approx(2.0, abs=0.2)
+    assert later_s == pytest.approx(0.0, abs=0.3)
+    assert (reading.window.end_ns - reading.window.start_ns) / 1e9 >= 1.99
     assert (await provider.read_status(sandbox_id)).state is SandboxState.PAUSED
     opensandbox_server.request("POST", f"/v1/sandboxes/{sandbox_id}/resume").raise_for_status()
     assert (await first_good_sample(provider, sandbox_id)).usage is not None
