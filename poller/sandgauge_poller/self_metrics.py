@@ -3,12 +3,13 @@
 Attributes are bounded: deployments of the configuration and closed lists, never the id of a sandbox or rollout.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from opentelemetry.exporter.otlp.proto.common.metrics_encoder import encode_metrics
-from opentelemetry.metrics import CallbackOptions, Counter, Histogram, Meter, Observation
+from opentelemetry.metrics import CallbackOptions, Meter, Observation
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import (
     MetricExporter,
@@ -19,6 +20,7 @@ from opentelemetry.sdk.metrics.export import (
 )
 from opentelemetry.sdk.resources import Resource
 
+from sandgauge_poller.self_histograms import SelfHistograms, Where
 from sandgauge_schemas import names
 from sandgauge_schemas.names import (
     ConflictKind,
@@ -35,8 +37,6 @@ from sandgauge_schemas.names import (
 from sandgauge_schemas.version import __version__
 
 EXPORT_INTERVAL_S = 10.0
-
-_SECONDS_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
 class Window(Protocol):
@@ -81,54 +81,52 @@ class Observed(Protocol):
 
 
 class SelfMetrics:
-    """Counters and histograms that the stages write to; `observe` adds those that are looked up."""
+    """Counts and measurements that the stages tell; `observe` adds what is looked up.
 
-    def __init__(self, meter: Meter) -> None:
+    Counts are plain integers that the SDK looks up when it collects: each reading tells several.
+    """
+
+    def __init__(self, meter: Meter, histograms: SelfHistograms | None = None) -> None:
         self._meter = meter
-        self._reads = self._counter(names.METRIC_SANDGAUGE_POLLER_READS)
-        self._read_duration = self._histogram(names.METRIC_SANDGAUGE_POLLER_READ_DURATION)
-        self._read_wait = self._histogram(names.METRIC_SANDGAUGE_POLLER_READ_WAIT)
-        self._read_lateness = self._histogram(names.METRIC_SANDGAUGE_POLLER_READ_LATENESS)
-        self._discovery_lag = self._histogram(names.METRIC_SANDGAUGE_POLLER_DISCOVERY_LAG)
-        self._spans = self._counter(names.METRIC_SANDGAUGE_POLLER_SPANS)
-        self._points_left_out = self._counter(names.METRIC_SANDGAUGE_POLLER_POINTS_LEFT_OUT)
-        self._points_restamped = self._counter(names.METRIC_SANDGAUGE_POLLER_POINTS_RESTAMPED)
-        self._conflicts = self._counter(names.METRIC_SANDGAUGE_POLLER_CONFLICTS)
+        self._histograms = histograms or SelfHistograms()
+        self._reads = self._counts(names.METRIC_SANDGAUGE_POLLER_READS)
+        self._spans = self._counts(names.METRIC_SANDGAUGE_POLLER_SPANS)
+        self._points_left_out = self._counts(names.METRIC_SANDGAUGE_POLLER_POINTS_LEFT_OUT)
+        self._points_restamped = self._counts(names.METRIC_SANDGAUGE_POLLER_POINTS_RESTAMPED)
+        self._conflicts = self._counts(names.METRIC_SANDGAUGE_POLLER_CONFLICTS)
 
     def read(self, deployment: str, kind: ReadKind, error_type: ErrorType | None, window: Window) -> None:
         """Count a read and take its times."""
-        where = {names.DEPLOYMENT: deployment, names.KIND: kind.value}
+        where = ((names.DEPLOYMENT, deployment), (names.KIND, kind.value))
         outcome = ReadOutcome.OK.value if error_type is None else error_type.value
-        self._reads.add(1, {**where, names.OUTCOME: outcome})
-        self._read_duration.record((window.end_ns - window.start_ns) / 1e9, where)
-        self._read_wait.record(window.wait_s, where)
+        self._reads[*where, (names.OUTCOME, outcome)] += 1
+        self._histograms.read_duration.record(where, (window.end_ns - window.start_ns) / 1e9)
+        self._histograms.read_wait.record(where, window.wait_s)
 
     def lateness(self, deployment: str, seconds: float) -> None:
         """Take how much later than planned a read began."""
-        self._read_lateness.record(seconds, {names.DEPLOYMENT: deployment})
+        self._histograms.read_lateness.record(((names.DEPLOYMENT, deployment),), seconds)
 
     def discovery_lag(self, deployment: str, seconds: float) -> None:
         """Take the time from the end of a start span to the sandbox's first good reading."""
-        self._discovery_lag.record(seconds, {names.DEPLOYMENT: deployment})
+        self._histograms.discovery_lag.record(((names.DEPLOYMENT, deployment),), seconds)
 
     def spans(self, outcome: SpanOutcome, reason: SpanReason | None, count: int) -> None:
         """Count spans at the ingest port; `reason` may be None for accepted and repeated ones."""
-        attributes = {names.OUTCOME: outcome.value}
-        if reason is not None:
-            attributes[names.REASON] = reason.value
-        self._spans.add(count, attributes)
+        because = () if reason is None else ((names.REASON, reason.value),)
+        self._spans[(names.OUTCOME, outcome.value), *because] += count
 
     def points_left_out(self, reason: LeftOutReason, count: int) -> None:
-        """Count data points that are not sent."""
-        self._points_left_out.add(count, {names.REASON: reason.value})
+        """Count data points that are not sent; for one reason always from the same thread."""
+        self._points_left_out[((names.REASON, reason.value),)] += count
 
     def points_restamped(self, deployment: str, count: int) -> None:
         """Count data points that took the poller's time."""
-        self._points_restamped.add(count, {names.DEPLOYMENT: deployment})
+        self._points_restamped[((names.DEPLOYMENT, deployment),)] += count
 
     def conflict(self, kind: ConflictKind) -> None:
         """Count a contradiction between lifecycle spans."""
-        self._conflicts.add(1, {names.KIND: kind.value})
+        self._conflicts[((names.KIND, kind.value),)] += 1
 
     def observe(self, observed: Observed) -> None:
         """Create the instruments whose values are looked up; once."""
@@ -143,13 +141,16 @@ class SelfMetrics:
         ):
             factory(metric, callbacks=[_callback(look_up, observed)], unit=names.METRIC_UNITS[metric])
 
-    def _counter(self, metric: str) -> Counter:
-        return self._meter.create_counter(metric, unit=names.METRIC_UNITS[metric])
-
-    def _histogram(self, metric: str) -> Histogram:
-        return self._meter.create_histogram(
-            metric, unit=names.METRIC_UNITS[metric], explicit_bucket_boundaries_advisory=_SECONDS_BUCKETS
+    def _counts(self, metric: str) -> Counter[Where]:
+        counts: Counter[Where] = Counter()
+        self._meter.create_observable_counter(
+            metric, callbacks=[lambda _: _observations(counts)], unit=names.METRIC_UNITS[metric]
         )
+        return counts
+
+
+def _observations(counts: Counter[Where]) -> Iterable[Observation]:
+    return [Observation(count, dict(where)) for where, count in tuple(counts.items())]
 
 
 _LookUp = Callable[[Observed], Iterable[Observation]]
@@ -193,6 +194,7 @@ def _export_items(observed: Observed) -> Iterable[Observation]:
 
 def make_meter_provider(
     send: Callable[[bytes], bool],
+    complete: Callable[[MetricsData], MetricsData] = lambda collected: collected,
     *,
     interval_s: float = EXPORT_INTERVAL_S,
     service_instance_id: str | None = None,
@@ -200,13 +202,14 @@ def make_meter_provider(
 ) -> MeterProvider:
     """Return a provider that sends every `interval_s` seconds; nothing of it comes from the environment's OTEL_* keys.
 
-    `send` gets a serialized ExportMetricsServiceRequest and says whether it was delivered. A sharded poller names its
+    `send` gets a serialized ExportMetricsServiceRequest and says whether it was delivered; `complete` adds to what the
+    SDK collected. A sharded poller names its
     shard as `service_instance_id`. `other_readers` see the same instruments.
     """
     attributes = {names.SERVICE_NAME: names.SANDGAUGE_POLLER_SERVICE_NAME, names.SERVICE_VERSION: __version__}
     if service_instance_id is not None:
         attributes[names.SERVICE_INSTANCE_ID] = service_instance_id
-    sender = PeriodicExportingMetricReader(_Exporter(send), export_interval_millis=interval_s * 1000)
+    sender = PeriodicExportingMetricReader(_Exporter(send, complete), export_interval_millis=interval_s * 1000)
     # They are shut down in turn, within one bound: the one that may have to wait for its receiver comes last.
     readers = [*other_readers, sender]
     return MeterProvider(metric_readers=readers, resource=Resource(attributes), shutdown_on_exit=False)
@@ -219,9 +222,10 @@ class _Exporter(MetricExporter):
     for a delivery. Sums are cumulative, so the next export makes up for a failed one.
     """
 
-    def __init__(self, send: Callable[[bytes], bool]) -> None:
+    def __init__(self, send: Callable[[bytes], bool], complete: Callable[[MetricsData], MetricsData]) -> None:
         super().__init__()
         self._send = send
+        self._complete = complete
 
     def export(
         self,
@@ -229,7 +233,7 @@ class _Exporter(MetricExporter):
         timeout_millis: float = 10_000,  # noqa: ARG002 - the base class's signature; `send` has a bound of its own
         **_: Any,
     ) -> MetricExportResult:
-        sent = self._send(encode_metrics(metrics_data).SerializeToString())
+        sent = self._send(encode_metrics(self._complete(metrics_data)).SerializeToString())
         return MetricExportResult.SUCCESS if sent else MetricExportResult.FAILURE
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:  # noqa: ARG002 - nothing is held back

@@ -17,7 +17,7 @@ from sandgauge_poller.export.collector_client import connect, send
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
 from sandgauge_poller.export.messages import TELEMETRY_SCOPE
 from sandgauge_poller.export.recorder import KnownKills, Recorder
-from sandgauge_poller.export.series import PointSettings
+from sandgauge_poller.export.sandbox_encoding import PointSettings
 from sandgauge_poller.ingest.intake import Intake
 from sandgauge_poller.ingest.quarantine import Quarantine
 from sandgauge_poller.ingest.server import IngestServer, IngestSettings
@@ -30,6 +30,7 @@ from sandgauge_poller.reading.provider import Provider
 from sandgauge_poller.reading.schedule import Pacer
 from sandgauge_poller.reading.usage.build import open_sources
 from sandgauge_poller.reading.usage.loop import UsageLoop
+from sandgauge_poller.self_histograms import SelfHistograms
 from sandgauge_poller.self_metrics import SelfMetrics, make_meter_provider
 from sandgauge_poller.status.api import Api
 from sandgauge_poller.status.fleet import Fleet
@@ -81,12 +82,16 @@ class Poller:
             database = Database(self._config.state.directory)
             stack.callback(_close, database)
             self._readiness.store_trouble = lambda: database.trouble
-            page = MetricsPage()
+            histograms = SelfHistograms(TELEMETRY_SCOPE)
+            page = MetricsPage(histograms.added_to)
             provider = make_meter_provider(
-                _sender(self._config.export), service_instance_id=self._instance(), other_readers=[page.reader]
+                _sender(self._config.export),
+                histograms.added_to,
+                service_instance_id=self._instance(),
+                other_readers=[page.reader],
             )
             stack.push_async_callback(asyncio.to_thread, provider.shutdown, timeout_millis=_LAST_METRICS_S * 1000)
-            metrics = SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__))
+            metrics = SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__), histograms)
             delivery = self._delivery(database, metrics)
             delivery.start()
             stack.push_async_callback(_flush, delivery)

@@ -1,28 +1,25 @@
 """Records to OTLP messages: deterministic bytes, so that whatever is sent again is the same.
 
 A payload is a serialized `ScopeSpans` or `ScopeMetrics` that holds only its spans or metrics. Protobuf appends repeated
-fields, so a request is the concatenation of payloads behind a resource and a scope, and no payload is decoded again.
-Each point therefore stays in a Metric of its own instead of one for each name in the request: OTLP allows it, backends
-tell series apart by their attributes, and grouping would cost the poller more than it saves the Collector.
+fields, so payloads are joined by concatenation, a request is that behind a resource and a scope, and no payload is
+decoded again. Each point therefore stays in a Metric of its own instead of one for each name in the request: OTLP
+allows it, backends tell series apart by their attributes, and grouping would cost the poller more than it saves the
+Collector.
 """
 
 import hashlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from typing import NamedTuple
 
-from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope
-from opentelemetry.proto.metrics.v1.metrics_pb2 import (
-    AggregationTemporality,
-    DataPointFlags,
-    NumberDataPoint,
-    ScopeMetrics,
-)
+from opentelemetry.proto.common.v1.common_pb2 import InstrumentationScope
+from opentelemetry.proto.metrics.v1.metrics_pb2 import DataPointFlags, NumberDataPoint
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, SpanFlags, Status
 
-from sandgauge_schemas.attributes import Attributes, AttributeValue
-from sandgauge_schemas.names import METRIC_UNITS, SANDGAUGE_POLLER_SERVICE_NAME, SERVICE_NAME, SERVICE_VERSION
+from sandgauge_poller.export import wire
+from sandgauge_schemas.attributes import Attributes
+from sandgauge_schemas.names import SANDGAUGE_POLLER_SERVICE_NAME, SERVICE_NAME, SERVICE_VERSION
 from sandgauge_schemas.version import __version__
 
 TELEMETRY_SCOPE = "sandgauge_poller"
@@ -31,12 +28,29 @@ TELEMETRY_SCOPE = "sandgauge_poller"
 _SPAN_ID_BYTES = 8
 _REMOTE_PARENT = SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK | SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK
 """The parent, the start span, is another process's."""
-_LENGTH_DELIMITED = 2
-_VARINT_MORE = 0x80
+
+_FIXED = 8
+_SPAN_ID = Span(span_id=bytes(_FIXED)).SerializeToString()[:-_FIXED]
+_SPAN_START = Span(start_time_unix_nano=1).SerializeToString()[:-_FIXED]
+_SPAN_END = Span(end_time_unix_nano=1).SerializeToString()[:-_FIXED]
+_SPAN_ERROR = Span(status=Status(code=Status.STATUS_CODE_ERROR)).SerializeToString()
+_POINT_START = NumberDataPoint(start_time_unix_nano=1).SerializeToString()[:-_FIXED]
+_POINT_TIME = NumberDataPoint(time_unix_nano=1).SerializeToString()[:-_FIXED]
+_POINT_VALUE = NumberDataPoint(as_double=1.0).SerializeToString()[:-_FIXED]
+_POINT_IS_LAST = NumberDataPoint(flags=DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK).SerializeToString()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetricPoint:
+class SeriesAttributes(dict[str, str]):
+    """Attributes of a series; they do not change, and are encoded once for all its points."""
+
+    __slots__ = ("encoded",)
+
+    def __init__(self, attributes: Mapping[str, str]) -> None:
+        super().__init__(attributes)
+        self.encoded = wire.encode_attributes(NumberDataPoint, attributes)
+
+
+class MetricPoint(NamedTuple):
     """One point of a gauge or a sum; a value of None says 'no recorded value', which ends the series.
 
     `time_ns` is ns since the epoch; the unit is the registered one of `metric`. `start_ns`: of a monotonic cumulative
@@ -46,7 +60,7 @@ class MetricPoint:
     metric: str
     value: float | None
     time_ns: int
-    attributes: Attributes
+    attributes: Mapping[str, str]
     start_ns: int | None = None
 
 
@@ -57,64 +71,63 @@ def span_id(  # noqa: PLR0913 - one keyword for each part of the identity
 
     `start_ns` is the start of the reading on the poller's clock, for a summary the time of the end.
     """
-    digest = hashlib.blake2b(digest_size=_SPAN_ID_BYTES)
-    for part in (trace_id, deployment.encode(), sandbox_id.encode(), span_name.encode(), source.encode()):
-        digest.update(len(part).to_bytes(4, "big") + part)
-    digest.update(start_ns.to_bytes(8, "big"))
-    found = digest.digest()
+    parts = (trace_id, deployment.encode(), sandbox_id.encode(), span_name.encode(), source.encode())
+    content = b"".join([piece for part in parts for piece in (len(part).to_bytes(4, "big"), part)])
+    found = hashlib.blake2b(content + start_ns.to_bytes(8, "big"), digest_size=_SPAN_ID_BYTES).digest()
     return found if any(found) else b"\x01" * _SPAN_ID_BYTES
 
 
-def encode_span(  # noqa: PLR0913 - one keyword for each field of the message
-    *,
-    name: str,
-    trace_id: bytes,
-    parent_span_id: bytes,
-    span_id: bytes,
-    start_ns: int,
-    end_ns: int,
-    attributes: Attributes,
-    error: bool,
-) -> bytes:
-    """Return the payload of one span of kind INTERNAL.
-
-    `error` sets the status ERROR, as the conventions want it beside `error.type`: a failed read is findable by its
-    status. Else the status stays unset, since OK is for applications to say.
-    """
-    payload = ScopeSpans()
-    span = payload.spans.add(
+def span_head(*, name: str, trace_id: bytes, parent_span_id: bytes, attributes: Attributes) -> bytes:
+    """Return what several spans of kind INTERNAL have in common, to begin each of them with."""
+    span = Span(
         trace_id=trace_id,
-        span_id=span_id,
         parent_span_id=parent_span_id,
         flags=_REMOTE_PARENT,
         name=name,
         kind=Span.SPAN_KIND_INTERNAL,
-        start_time_unix_nano=start_ns,
-        end_time_unix_nano=end_ns,
     )
-    _add_attributes(span, attributes)
+    return span.SerializeToString() + wire.encode_attributes(Span, attributes)
+
+
+def encode_span(  # noqa: PLR0913 - one keyword for each field of the message
+    head: bytes, *, span_id: bytes, start_ns: int, end_ns: int, attributes: Attributes, error: bool
+) -> bytes:
+    """Return the payload of one span: what its head says, and these attributes behind those of the head.
+
+    `error` sets the status ERROR, as the conventions want it beside `error.type`: a failed read is findable by its
+    status. Else the status stays unset, since OK is for applications to say.
+    """
+    parts = [
+        head,
+        _SPAN_ID,
+        span_id,
+        _SPAN_START,
+        wire.pack_time(start_ns),
+        _SPAN_END,
+        wire.pack_time(end_ns),
+        wire.encode_attributes(Span, attributes),
+    ]
     if error:
-        span.status.code = Status.STATUS_CODE_ERROR
-    return payload.SerializeToString()
+        parts.append(_SPAN_ERROR)
+    span = b"".join(parts)
+    return wire.before_span(len(span)) + span
 
 
 def encode_points(points: Sequence[MetricPoint]) -> bytes:
     """Return the payload of the points, in their order."""
-    payload = ScopeMetrics()
-    for point in points:
-        metric = payload.metrics.add(name=point.metric, unit=METRIC_UNITS[point.metric])
-        if point.start_ns is None:
-            data_point = metric.gauge.data_points.add(time_unix_nano=point.time_ns)
-        else:
-            metric.sum.is_monotonic = True
-            metric.sum.aggregation_temporality = AggregationTemporality.AGGREGATION_TEMPORALITY_CUMULATIVE
-            data_point = metric.sum.data_points.add(start_time_unix_nano=point.start_ns, time_unix_nano=point.time_ns)
-        if point.value is None:
-            data_point.flags = DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK
-        else:
-            data_point.as_double = point.value
-        _add_attributes(data_point, point.attributes)
-    return payload.SerializeToString()
+    return b"".join([_encode_point(point) for point in points])
+
+
+def _encode_point(point: MetricPoint) -> bytes:
+    attributes = point.attributes
+    if not isinstance(attributes, SeriesAttributes):
+        attributes = SeriesAttributes(attributes)
+    parts = [attributes.encoded, _POINT_TIME, wire.pack_time(point.time_ns)]
+    if point.start_ns is not None:
+        parts += (_POINT_START, wire.pack_time(point.start_ns))
+    parts += (_POINT_IS_LAST,) if point.value is None else (_POINT_VALUE, wire.pack_double(point.value))
+    encoded = b"".join(parts)
+    return wire.before_point(point.metric, is_sum=point.start_ns is not None, length=len(encoded)) + encoded
 
 
 def export_request(payloads: Iterable[bytes]) -> bytes:
@@ -124,48 +137,13 @@ def export_request(payloads: Iterable[bytes]) -> bytes:
     """
     resource, scope = _head()
     scope_message = scope + b"".join(payloads)
-    return _field(1, resource + _field(2, scope_message))
+    return wire.field(1, resource + wire.field(2, scope_message))
 
 
 @cache
 def _head() -> tuple[bytes, bytes]:
     """Return a ResourceSpans that holds only its resource, and a ScopeSpans that holds only its scope."""
-    resource = Resource()
-    _add_attributes(resource, {SERVICE_NAME: SANDGAUGE_POLLER_SERVICE_NAME, SERVICE_VERSION: __version__})
+    attributes = {SERVICE_NAME: SANDGAUGE_POLLER_SERVICE_NAME, SERVICE_VERSION: __version__}
+    resource = Resource.FromString(wire.encode_attributes(Resource, attributes))
     scope = InstrumentationScope(name=TELEMETRY_SCOPE, version=__version__)
     return ResourceSpans(resource=resource).SerializeToString(), ScopeSpans(scope=scope).SerializeToString()
-
-
-def _add_attributes(message: Span | NumberDataPoint | Resource, attributes: Attributes) -> None:
-    """Fill the messages in place: half the cost of building each and having it copied."""
-    for key, value in attributes.items():
-        _set(message.attributes.add(key=key).value, value)
-
-
-def _set(target: AnyValue, value: AttributeValue) -> None:
-    if isinstance(value, str):
-        target.string_value = value
-    elif isinstance(value, bool):
-        target.bool_value = value
-    elif isinstance(value, int):
-        target.int_value = value
-    elif isinstance(value, float):
-        target.double_value = value
-    else:
-        target.array_value.SetInParent()
-        for element in value:
-            target.array_value.values.add(string_value=element)
-
-
-def _field(number: int, message: bytes) -> bytes:
-    """Return a message as a field of another: key and length as varints, then its bytes."""
-    return _varint(number << 3 | _LENGTH_DELIMITED) + _varint(len(message)) + message
-
-
-def _varint(value: int) -> bytes:
-    groups = bytearray()
-    while value >= _VARINT_MORE:
-        groups.append(value & (_VARINT_MORE - 1) | _VARINT_MORE)
-        value >>= 7
-    groups.append(value)
-    return bytes(groups)

@@ -1,25 +1,32 @@
 """Readings in, records out: each with the progress it changes in one transaction, so that a restart knows both."""
 
+import asyncio
 import logging
 import sqlite3
+from asyncio import Future
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
+from functools import partial
 
 from sandgauge_poller.export import outbox, recording
+from sandgauge_poller.export.batches import Batches
 from sandgauge_poller.export.outbox import OutboxItem
-from sandgauge_poller.export.series import Points, PointSettings, close_series, points_item
+from sandgauge_poller.export.sandbox_encoding import PointSettings, SandboxEncoding, encoding_of
+from sandgauge_poller.export.series import Points, close_series, points_item
 from sandgauge_poller.export.usage import last_kills, record_usage, take_kills
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.provider import AllocationReading, SampleReading, Usage
-from sandgauge_poller.reading.scope import HostTotals, Observation, decide_scopes, memory_limit_mib
+from sandgauge_poller.reading.scope import HostTotals, Observation, decide_scopes, is_undecided, memory_limit_mib
 from sandgauge_poller.reading.usage.source import Kills, UsageAnswer
 from sandgauge_poller.self_metrics import SelfMetrics
-from sandgauge_poller.tracking import store
+from sandgauge_poller.tracking import progress_rows, store
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.database import Database
-from sandgauge_poller.tracking.progress import dump_progress, load_progress
+from sandgauge_poller.tracking.progress import dump_progress
+from sandgauge_poller.tracking.progress_rows import ProgressRow
 from sandgauge_poller.tracking.store_file import StateError
+from sandgauge_poller.tracking.tally import beyond_tally, dump_tally
 from sandgauge_schemas.names import DesignatorKind, LeftOutReason, ResourceSource, Signal
 from sandgauge_schemas.placement import Identity
 from sandgauge_schemas.records import Allocation
@@ -29,6 +36,14 @@ logger = logging.getLogger(__name__)
 
 KnownKills = Callable[[Tracked], tuple[ResourceSource, Kills] | None]
 """Gives what a usage source knows by now of a sandbox's kills, and which source."""
+
+
+@dataclass(slots=True)
+class _Kept:
+    """Of one sandbox: how its records begin, and what of its progress is stored beyond its tally."""
+
+    encoding: SandboxEncoding
+    stored: tuple[object, ...] | None = None
 
 
 class Recorder:
@@ -56,6 +71,7 @@ class Recorder:
         self._wake = wake
         self._known_kills = known_kills
         self._host_totals = HostTotals()
+        self._batches = Batches(self._submit, database.hurry)
         self._lost: Counter[Signal] = Counter()
         """Spans and points that the disk could not take, and that are not yet in the account."""
 
@@ -63,7 +79,7 @@ class Recorder:
         """Record an allocation if it changed."""
         progress = sandbox.progress
         said = progress.allocation_status, progress.recorded_allocation
-        item = recording.record_allocation(sandbox, reading)
+        item = recording.record_allocation(sandbox, self._kept(sandbox).encoding, reading)
         if item is None:
             return
         try:
@@ -76,14 +92,17 @@ class Recorder:
         """Record one reading: its span, its points, and what it adds to the sandbox's progress."""
         if reading.usage is not None:
             self._decide_scopes(sandbox, reading, reading.usage)
-        items = [recording.record_sample(sandbox, reading, missed, is_final=is_final)]
-        items += self._points(sandbox, recording.sample_points(sandbox, reading, self._settings))
-        await self._commit_or_count(sandbox, items)
+        encoding = self._kept(sandbox).encoding
+        items = [recording.record_sample(sandbox, encoding, reading, missed, is_final=is_final)]
+        items += self._points(sandbox, recording.sample_points(sandbox, encoding, reading))
+        # Whoever is about to delete the sandbox waits for its last reading.
+        await self._commit_or_count(sandbox, items, urgent=is_final)
 
     async def usage(self, sandbox: Tracked, answer: UsageAnswer, kills: Kills | None, missed: int) -> None:
         """Record one answer of a usage source, unless it says nothing new; the same of kills."""
         is_news = kills is not None and take_kills(sandbox.progress, answer.source, kills)
-        recorded = record_usage(sandbox, answer, missed, self._settings)
+        recorded = record_usage(sandbox, self._kept(sandbox).encoding, answer, missed)
+        self._kept(sandbox).stored = None  # what a source told is beyond the tally
         if recorded is not None:
             await self._commit_or_count(sandbox, [recorded.span, *self._points(sandbox, recorded.points)])
         elif is_news:
@@ -103,20 +122,20 @@ class Recorder:
 
     async def summary(self, sandbox: Tracked) -> None:
         """Record how the sandbox lived and ended, with what was requested looked up in the store."""
+        request_id, progress = sandbox.keys.request_id, sandbox.progress
+        request = None
+        if request_id is not None:
+            request = await self._database.write(lambda connection: store.find_request(connection, request_id))
+        if progress.end is None:
+            return  # it turned out to be alive meanwhile
         self._take_last_kills(sandbox)
-        # A copy: the writer thread must not see what becomes of the sandbox meanwhile.
-        ended = replace(sandbox, progress=load_progress(dump_progress(sandbox.progress)))
-        ended.progress.summarised = True
-        progress, request_id = dump_progress(ended.progress), sandbox.keys.request_id
-
-        def write(connection: sqlite3.Connection) -> int:
-            request = store.find_request(connection, request_id) if request_id is not None else None
-            item = recording.record_summary(ended, request)
-            return self._keep(connection, sandbox, [item] if item is not None else [], progress)
-
-        await self._write(write)
-        # Unless it turned out to be alive while this was written.
-        sandbox.progress.summarised = sandbox.progress.end == ended.progress.end
+        item = recording.record_summary(sandbox, self._kept(sandbox).encoding, request)
+        progress.summarised = True
+        try:
+            await self._commit(sandbox, [item] if item is not None else [])
+        except BaseException:
+            progress.summarised = False
+            raise
 
     async def changed(self, sandbox: Tracked) -> None:
         """Keep progress that no record carries."""
@@ -141,10 +160,13 @@ class Recorder:
             memory_limit_mib=limit,
             memory_total_mib=usage.memory_total_mib,
             cpu_zeros=progress.cpu_zeros,
-            shared_total=self._host_totals.shared(sandbox.key),
+            shared_total=is_undecided(progress.memory) and self._host_totals.shared(sandbox.key),
         )
         scopes = decide_scopes(observation, progress.memory)
-        progress.memory, progress.cpu = scopes.memory, scopes.cpu
+        if scopes.memory != progress.memory:
+            progress.memory = scopes.memory
+        if scopes.cpu != progress.cpu:
+            progress.cpu = scopes.cpu
 
     def _points(self, sandbox: Tracked, points: Points) -> list[OutboxItem]:
         """Return the points' row, if there is one, and count those that are not as they came."""
@@ -155,45 +177,66 @@ class Recorder:
         item = points_item(points.points)
         return [] if item is None else [item]
 
-    async def _commit_or_count(self, sandbox: Tracked, items: Sequence[OutboxItem]) -> None:
+    async def _commit_or_count(self, sandbox: Tracked, items: Sequence[OutboxItem], *, urgent: bool = False) -> None:
         """Commit a reading; raises StateError where the disk cannot take it, which is accounted for later."""
         try:
-            await self._commit(sandbox, items)
+            await self._commit(sandbox, items, urgent=urgent)
         except StateError:
             for item in items:
                 self._lost[item.signal] += item.items
             raise
 
-    async def _commit(self, sandbox: Tracked, items: Sequence[OutboxItem]) -> None:
-        progress = dump_progress(sandbox.progress)
-        await self._write(lambda connection: self._keep(connection, sandbox, items, progress))
+    async def _commit(self, sandbox: Tracked, items: Sequence[OutboxItem], *, urgent: bool = False) -> None:
+        try:
+            await self._batches.commit(sandbox.key, partial(self._row, sandbox), items, urgent=urgent)
+        except BaseException:
+            self._kept(sandbox).stored = None
+            raise
 
-    def _keep(
-        self, connection: sqlite3.Connection, sandbox: Tracked, items: Sequence[OutboxItem], progress: bytes
-    ) -> int:
-        """Write rows and progress; return how many spans and points a full outbox dropped for them."""
-        outbox.append(connection, items)
-        store.save_progress(connection, sandbox.key, progress, self._clock.now_ns())
-        return sum(outbox.enforce(connection, self._max_outbox_bytes).values())
+    def _row(self, sandbox: Tracked) -> ProgressRow:
+        """Return what is to be stored of a sandbox: all of it only where more than its tally changed."""
+        kept, progress = self._kept(sandbox), sandbox.progress
+        beyond = beyond_tally(progress)
+        whole = None if kept.stored == beyond else dump_progress(progress)
+        kept.stored = beyond
+        return ProgressRow(sandbox.key, sandbox.phase, dump_tally(progress), whole)
 
-    async def _write(self, write: Callable[[sqlite3.Connection], int]) -> None:
+    def _submit(self, items: Sequence[OutboxItem], rows: Sequence[ProgressRow], *, urgent: bool) -> Future[int]:
+        """Have a batch written in one transaction, and with it what was lost before."""
         lost, self._lost = self._lost, Counter()
+        now_ns = self._clock.now_ns()
 
-        def write_both(connection: sqlite3.Connection) -> int:
+        def write(connection: sqlite3.Connection) -> int:
             outbox.count_lost(connection, lost)
-            return write(connection)
+            outbox.append(connection, items)
+            progress_rows.save(connection, rows, now_ns)
+            return sum(outbox.enforce(connection, self._max_outbox_bytes).values())
 
         try:
             # A record can wait a moment for others to share its commit: it is sent in batches anyway.
-            dropped = await self._database.write(write_both, patient=True)
+            writing = asyncio.wrap_future(self._database.submit(write, patient=not urgent))
         except BaseException:
             self._lost += lost
             raise
+        writing.add_done_callback(partial(self._written, lost))
+        return writing
+
+    def _written(self, lost: Counter[Signal], writing: Future[int]) -> None:
+        if writing.cancelled() or writing.exception() is not None:
+            self._lost += lost
+            return
         if lost:
             logger.warning("%d spans and points of readings are lost: they could not be stored when made", lost.total())
-        if dropped:
+        if writing.result():
             logger.warning("the outbox is full, records are dropped: is the Collector at export.endpoint up?")
         self._wake()
+
+    def _kept(self, sandbox: Tracked) -> _Kept:
+        kept = sandbox.kept
+        if not isinstance(kept, _Kept) or kept.encoding.keys is not sandbox.keys:
+            stored = kept.stored if isinstance(kept, _Kept) else None
+            kept = sandbox.kept = _Kept(encoding_of(sandbox, self._settings), stored)
+        return kept
 
 
 def _host(allocation: Allocation | None) -> Identity | str | None:

@@ -1,13 +1,15 @@
 """From readings to records: pure steps that change a sandbox's progress and return what to put into the outbox."""
 
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 
 from sandgauge_poller.export.outbox import OutboxItem, Rank
-from sandgauge_poller.export.series import MILLISECOND_NS, Observed, Points, PointSettings, advance
+from sandgauge_poller.export.sandbox_encoding import SandboxEncoding
+from sandgauge_poller.export.series import MILLISECOND_NS, Observed, Points, advance
 from sandgauge_poller.export.spans import record_span
 from sandgauge_poller.export.usage import USAGE_QUANTITIES, total_cpu_time_s
-from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading
+from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading, Usage
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import MOST_FAILED_KEPT, Progress, UsageProgress
 from sandgauge_poller.tracking.sender_clock import lifetime_s
@@ -21,6 +23,7 @@ from sandgauge_schemas.records import (
     SampleRecord,
     SummaryRecord,
 )
+from sandgauge_schemas.records.sample import sample_attributes
 
 _SILENT = frozenset({ErrorType.TIMEOUT, ErrorType.CONNECTION, ErrorType.HTTP_ERROR, ErrorType.UNAUTHORIZED})
 """Outcomes that say nothing of the allocation: one that is known stays in force."""
@@ -28,7 +31,7 @@ _SILENT = frozenset({ErrorType.TIMEOUT, ErrorType.CONNECTION, ErrorType.HTTP_ERR
 _CPU_METRICS = (names.METRIC_GYM_SANDBOX_CPU_COUNT, names.METRIC_GYM_SANDBOX_CPU_USED_PERCENTAGE)
 
 
-def record_allocation(sandbox: Tracked, reading: AllocationReading) -> OutboxItem | None:
+def record_allocation(sandbox: Tracked, encoding: SandboxEncoding, reading: AllocationReading) -> OutboxItem | None:
     """Return the allocation's span if it is news, and remember it."""
     progress = sandbox.progress
     # While a sandbox lives only a kill that was seen says something: the flag is False until it is over.
@@ -50,7 +53,7 @@ def record_allocation(sandbox: Tracked, reading: AllocationReading) -> OutboxIte
         progress.allocation = allocation
     record = AllocationRecord(keys=sandbox.keys, status=status, allocation=allocation)
     return record_span(
-        sandbox,
+        encoding,
         names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION,
         reading.source,
         reading.window,
@@ -59,50 +62,49 @@ def record_allocation(sandbox: Tracked, reading: AllocationReading) -> OutboxIte
     )
 
 
-def record_sample(sandbox: Tracked, reading: SampleReading, missed: int, *, is_final: bool) -> OutboxItem:
+def record_sample(
+    sandbox: Tracked, encoding: SandboxEncoding, reading: SampleReading, missed: int, *, is_final: bool
+) -> OutboxItem:
     """Return the reading's span, and count it; its scopes are those decided in the progress."""
-    progress = sandbox.progress
+    progress, usage = sandbox.progress, reading.usage
     progress.missed += missed
-    status = ReadingStatus(source=reading.source, error_type=reading.error_type)
-    record = SampleRecord(keys=sandbox.keys, status=status, final=is_final or None)
-    usage = reading.usage
+    head: bytes | None = None
     if usage is None:
         progress.failed_in_a_row_ns = [*progress.failed_in_a_row_ns, reading.window.start_ns][-MOST_FAILED_KEPT:]
+        status = ReadingStatus(source=reading.source, error_type=reading.error_type)
+        attributes = SampleRecord(keys=encoding.keys, status=status, final=is_final or None).to_attributes()
     else:
-        _count(progress, reading.window, usage_values(reading))
-        cpu, memory = progress.cpu, progress.memory
-        record = replace(
-            record,
-            timestamp_ms=usage.timestamp_ms,
-            cpu_count=usage.cpu_count,
-            cpu_used_percentage=usage.cpu_used_percentage,
-            memory_total_mib=usage.memory_total_mib,
-            memory_used_mib=usage.memory_used_mib,
-            cpu_scope=cpu.scope if cpu else None,
-            cpu_scope_evidence=cpu.evidence if cpu else None,
-            memory_scope=memory.scope if memory else None,
-            memory_scope_evidence=memory.evidence if memory else None,
+        _count(progress, reading.window, usage)
+        head = encoding.sample_head(progress, reading.source)
+        attributes = sample_attributes(
+            usage.timestamp_ms,
+            usage.cpu_count,
+            usage.cpu_used_percentage,
+            usage.memory_total_mib,
+            usage.memory_used_mib,
         )
+        if is_final:
+            attributes[names.NEMO_GYM_SANDBOX_SAMPLE_FINAL] = True
     name = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
-    return record_span(sandbox, name, reading.source, reading.window, record.to_attributes(), rank=Rank.SAMPLE)
+    return record_span(encoding, name, reading.source, reading.window, attributes, rank=Rank.SAMPLE, head=head)
 
 
-def sample_points(sandbox: Tracked, reading: SampleReading, settings: PointSettings) -> Points:
+def sample_points(sandbox: Tracked, encoding: SandboxEncoding, reading: SampleReading) -> Points:
     """Return the gauge points of a good reading."""
     usage = reading.usage
     if usage is None:
         return Points()
     cpu, memory = sandbox.progress.cpu, sandbox.progress.memory
+    cpu_scope, memory_scope = cpu.scope if cpu else None, memory.scope if memory else None
     observed = {
-        metric: Observed(value=value, scope=decision.scope if decision else None)
-        for metric, value in usage_values(reading).items()
-        for decision in (cpu if metric in _CPU_METRICS else memory,)
+        metric: Observed(value, cpu_scope if metric in _CPU_METRICS else memory_scope)
+        for metric, value in usage_values(usage).items()
     }
     timestamp_ns = None if usage.timestamp_ms is None else usage.timestamp_ms * MILLISECOND_NS
-    return advance(sandbox, observed, timestamp_ns, reading.window, settings)
+    return advance(sandbox.progress, encoding, observed, timestamp_ns, reading.window)
 
 
-def record_summary(sandbox: Tracked, request: RequestRecord | None) -> OutboxItem | None:
+def record_summary(sandbox: Tracked, encoding: SandboxEncoding, request: RequestRecord | None) -> OutboxItem | None:
     """Return the summary's span; None for a sandbox that has not ended."""
     progress, start = sandbox.progress, sandbox.lifecycle.start
     if progress.end is None or start is None:
@@ -138,7 +140,7 @@ def record_summary(sandbox: Tracked, request: RequestRecord | None) -> OutboxIte
         record = replace(record, requested_count=request.count, requested=request.requested, sidecars=request.sidecars)
     window = ReadWindow(progress.end.at_ns, progress.end.at_ns)
     name = names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY
-    return record_span(sandbox, name, None, window, record.to_attributes(), rank=Rank.LASTING)
+    return record_span(encoding, name, None, window, record.to_attributes(), rank=Rank.LASTING)
 
 
 _QUANTITIES = {
@@ -149,19 +151,21 @@ _QUANTITIES = {
 }
 """Metric of each quantity of execd's readings; the words are those of the records."""
 
+_numbers: Callable[[Usage], tuple[float | None, ...]] = attrgetter(*_QUANTITIES.values())
 
-def usage_values(reading: SampleReading) -> dict[str, float]:
+
+def usage_values(usage: Usage) -> dict[str, float]:
     """Return the numbers of a good reading by metric name."""
-    values = {metric: getattr(reading.usage, quantity, None) for metric, quantity in _QUANTITIES.items()}
-    return {metric: value for metric, value in values.items() if value is not None}
+    values = zip(_QUANTITIES, _numbers(usage), strict=True)
+    return {metric: value for metric, value in values if value is not None}
 
 
-def _count(progress: Progress, window: ReadWindow, values: Mapping[str, float]) -> None:
+def _count(progress: Progress, window: ReadWindow, usage: Usage) -> None:
     progress.readings += 1
     progress.failed_in_a_row_ns = []
     progress.first_reading_ns = progress.first_reading_ns or window.start_ns
     progress.last_reading_ns = window.start_ns
-    progress.condense(values)
+    progress.condense(usage_values(usage))
 
 
 def _count_restarts(progress: Progress, reading: AllocationReading) -> None:

@@ -1,28 +1,18 @@
 """The live series of a sandbox: points whose times rise, sums that know their start, and an end for each."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from sandgauge_poller.export.messages import MetricPoint, encode_points
 from sandgauge_poller.export.outbox import OutboxItem, Rank
+from sandgauge_poller.export.sandbox_encoding import SandboxEncoding
 from sandgauge_poller.reading.provider import ReadWindow
-from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import Progress, Series
-from sandgauge_schemas import names
 from sandgauge_schemas.names import SampleScope, Signal
 
 MILLISECOND_NS = 1_000_000
 """Least distance of two points in a series: backends cut times to milliseconds."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PointSettings:
-    """Which points are made, and how far a source's clock may be off the reading's window (ns)."""
-
-    metrics: bool
-    rollout_id: bool
-    request_id: bool
-    max_clock_skew_ns: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +24,7 @@ class Points:
     restamped: int = 0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Observed:
+class Observed(NamedTuple):
     """One quantity as just read, and whose machine it describes; of a sum, since when it accumulates (ns)."""
 
     value: float
@@ -44,26 +33,26 @@ class Observed:
 
 
 def advance(
-    sandbox: Tracked,
+    progress: Progress,
+    encoding: SandboxEncoding,
     observed: Mapping[str, Observed],
     timestamp_ns: int | None,
     window: ReadWindow,
-    settings: PointSettings,
 ) -> Points:
     """Return the next point of each metric; a series whose attributes change is closed first.
 
     `timestamp_ns` is the source's own time, in ns since the epoch.
     """
-    if not settings.metrics or sandbox.progress.end is not None:
+    settings = encoding.settings
+    if not settings.metrics or progress.end is not None:
         return Points()
     time_ns, restamped = _point_time(timestamp_ns, window, settings.max_clock_skew_ns)
-    keys = _metric_keys(sandbox, settings)
+    live = progress.series
     points: list[MetricPoint] = []
     left_out = 0
-    for metric, quantity in observed.items():
-        attributes = {**keys, **({names.NEMO_GYM_SANDBOX_SAMPLE_SCOPE: quantity.scope} if quantity.scope else {})}
-        before = sandbox.progress.series.get(metric)
-        if before is not None and before.attributes != attributes:
+    for metric, (value, scope, since_ns) in observed.items():
+        attributes, before = encoding.series(scope), live.get(metric)
+        if before is not None and before.attributes is not attributes and before.attributes != attributes:
             # Just before the first point of the new series: as fresh as that one, however long ago the old one was.
             if time_ns < before.last_ns + 2 * MILLISECOND_NS:
                 left_out += 1
@@ -72,11 +61,12 @@ def advance(
         elif before is not None and time_ns < before.last_ns + MILLISECOND_NS:
             left_out += 1
             continue
-        start_ns = None if quantity.start_ns is None else min(quantity.start_ns, time_ns)
-        sandbox.progress.series[metric] = Series(attributes, time_ns, start_ns)
-        points.append(
-            MetricPoint(metric=metric, value=quantity.value, time_ns=time_ns, attributes=attributes, start_ns=start_ns)
-        )
+        start_ns = None if since_ns is None else min(since_ns, time_ns)
+        if before is None or before.attributes is not attributes:
+            live[metric] = Series(attributes, time_ns, start_ns)
+        else:
+            before.last_ns, before.start_ns = time_ns, start_ns
+        points.append(MetricPoint(metric, value, time_ns, attributes, start_ns))
     return Points(points=tuple(points), left_out=left_out, restamped=len(observed) if restamped else 0)
 
 
@@ -105,16 +95,6 @@ def _point_time(timestamp_ns: int | None, window: ReadWindow, max_skew_ns: int) 
     if timestamp_ns is not None and window.start_ns - max_skew_ns <= timestamp_ns <= window.end_ns + max_skew_ns:
         return timestamp_ns, False
     return window.end_ns, True
-
-
-def _metric_keys(sandbox: Tracked, settings: PointSettings) -> dict[str, str]:
-    keys = sandbox.keys
-    kept = replace(
-        keys,
-        rollout_id=keys.rollout_id if settings.rollout_id else None,
-        request_id=keys.request_id if settings.request_id else None,
-    )
-    return {key: str(value) for key, value in kept.to_attributes().items()}
 
 
 def _closing_point(metric: str, series: Series, time_ns: int) -> MetricPoint:

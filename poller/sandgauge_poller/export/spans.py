@@ -2,38 +2,34 @@
 
 from sandgauge_poller.export.messages import encode_span, span_id
 from sandgauge_poller.export.outbox import OutboxItem, Rank
+from sandgauge_poller.export.sandbox_encoding import SandboxEncoding
 from sandgauge_poller.reading.provider import ReadWindow
-from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import Attributes
 from sandgauge_schemas.names import ResourceSource, Signal
 
 
 def record_span(  # noqa: PLR0913  # one parameter for each part of the span's identity
-    sandbox: Tracked,
+    encoding: SandboxEncoding,
     name: str,
     source: ResourceSource | None,
     window: ReadWindow,
     attributes: Attributes,
     *,
     rank: Rank,
+    head: bytes | None = None,
 ) -> OutboxItem:
-    """Return the outbox row of a span in the sandbox's trace; raises ValueError for one without a start span."""
-    start = sandbox.lifecycle.start
-    if start is None:
-        raise ValueError("a sandbox without a start span has no records")
+    """Return the outbox row of a span in the sandbox's trace; `head` has its first attributes where it is known."""
     identity = span_id(
-        trace_id=start.trace_id,
-        deployment=sandbox.key.owner,
-        sandbox_id=sandbox.key.sandbox_id,
+        trace_id=encoding.trace_id,
+        deployment=encoding.key.owner,
+        sandbox_id=encoding.key.sandbox_id,
         span_name=name,
         source=source or "",
         start_ns=window.start_ns,
     )
     payload = encode_span(
-        name=name,
-        trace_id=start.trace_id,
-        parent_span_id=start.span_id,
+        encoding.span_head(name, {}) if head is None else head,
         span_id=identity,
         start_ns=window.start_ns,
         end_ns=window.end_ns,

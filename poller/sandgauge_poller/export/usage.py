@@ -4,7 +4,8 @@ from dataclasses import dataclass, replace
 
 from sandgauge_poller.export.messages import MetricPoint
 from sandgauge_poller.export.outbox import OutboxItem, Rank
-from sandgauge_poller.export.series import MILLISECOND_NS, Observed, Points, PointSettings, advance
+from sandgauge_poller.export.sandbox_encoding import SandboxEncoding
+from sandgauge_poller.export.series import MILLISECOND_NS, Observed, Points, advance
 from sandgauge_poller.export.spans import record_span
 from sandgauge_poller.reading.usage.rates import UsageWindow, mark_of, window_since
 from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageObservation
@@ -29,7 +30,7 @@ class UsageRecorded:
     points: Points
 
 
-def record_usage(sandbox: Tracked, answer: UsageAnswer, missed: int, settings: PointSettings) -> UsageRecorded | None:
+def record_usage(sandbox: Tracked, encoding: SandboxEncoding, answer: UsageAnswer, missed: int) -> UsageRecorded | None:
     """Return what an answer leaves, and count it; None where it says nothing new.
 
     `missed`: how many readings that were due yielded nothing, this one included.
@@ -40,7 +41,7 @@ def record_usage(sandbox: Tracked, answer: UsageAnswer, missed: int, settings: P
     record = UsageRecord(keys=sandbox.keys, status=ReadingStatus(source=answer.source, error_type=answer.error_type))
     if now is None:
         usage.failed_in_a_row_ns = [*usage.failed_in_a_row_ns, answer.window.start_ns][-MOST_FAILED_KEPT:]
-        return UsageRecorded(_span(sandbox, answer, record), Points())
+        return UsageRecorded(_span(encoding, answer, record), Points())
     window = window_since(usage.mark, now, answer.window.start_ns - (usage.last_reading_ns or 0))
     if window is None:
         return None
@@ -59,9 +60,9 @@ def record_usage(sandbox: Tracked, answer: UsageAnswer, missed: int, settings: P
     values = {metric: value for metric, value in found.items() if value is not None}
     progress.condense(values)
     observed = {metric: Observed(value=value, scope=SampleScope.SANDBOX) for metric, value in values.items()}
-    points = advance(sandbox, observed | _sums(usage), now.timestamp_ns, answer.window, settings)
+    points = advance(sandbox.progress, encoding, observed | _sums(usage), now.timestamp_ns, answer.window)
     usage.kills_told = usage.kills or 0
-    return UsageRecorded(_span(sandbox, answer, record), points)
+    return UsageRecorded(_span(encoding, answer, record), points)
 
 
 def take_kills(progress: Progress, source: ResourceSource, kills: Kills) -> bool:
@@ -138,6 +139,6 @@ def _sums(usage: UsageProgress) -> dict[str, Observed]:
     return sums
 
 
-def _span(sandbox: Tracked, answer: UsageAnswer, record: UsageRecord) -> OutboxItem:
+def _span(encoding: SandboxEncoding, answer: UsageAnswer, record: UsageRecord) -> OutboxItem:
     name = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
-    return record_span(sandbox, name, answer.source, answer.window, record.to_attributes(), rank=Rank.SAMPLE)
+    return record_span(encoding, name, answer.source, answer.window, record.to_attributes(), rank=Rank.SAMPLE)

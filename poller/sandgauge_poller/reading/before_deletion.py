@@ -5,7 +5,7 @@ import asyncio
 from sandgauge_poller.ingest.final_reading import FinalReading
 from sandgauge_poller.reading.context import ReadingContext
 from sandgauge_poller.reading.endings import Endings
-from sandgauge_poller.reading.schedule import Due, Task, next_on_phase, phase
+from sandgauge_poller.reading.schedule import Due, Task, next_on_phase
 from sandgauge_poller.reading.verdict import Standing
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_schemas.names import SandboxState
@@ -67,5 +67,5 @@ class BeforeDeletion:
         pace.final = None
         pace.resumed_ns = context.clock.now_ns()
         context.schedule.drop(sandbox.key, Task.RESUME)
-        at = next_on_phase(context.clock.monotonic() - interval / 2, interval, phase(sandbox.key.sandbox_id))
+        at = next_on_phase(context.clock.monotonic() - interval / 2, interval, sandbox.phase)
         context.schedule.put(sandbox.key, Task.SAMPLE, at)

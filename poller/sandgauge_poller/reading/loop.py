@@ -9,7 +9,7 @@ from sandgauge_poller.reading.before_deletion import BeforeDeletion
 from sandgauge_poller.reading.context import ReadingContext
 from sandgauge_poller.reading.endings import Endings
 from sandgauge_poller.reading.sampling import Sampling
-from sandgauge_poller.reading.schedule import WHILE_ALIVE, Due, Task, next_on_phase, phase
+from sandgauge_poller.reading.schedule import WHILE_ALIVE, Due, Task, next_on_phase
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
 from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import ConflictKind, EndReason, ErrorType, SandboxState
@@ -32,6 +32,7 @@ class ReadingLoop:
         self._sampling = Sampling(context, self._endings)
         self._before_deletion = BeforeDeletion(context, self._endings)
         self._wake = asyncio.Event()
+        self._waits_until: float | None = None
         self._running: dict[tuple[SandboxKey, Task], asyncio.Task[None]] = {}
         self._handlers: dict[Task, _Handler] = {
             Task.STOP: self._stop,
@@ -46,18 +47,24 @@ class ReadingLoop:
 
     async def run(self) -> None:
         """Start what is due, for ever; ends by cancellation, which waits for nothing."""
+        schedule, monotonic = self._context.schedule, self._context.clock.monotonic
         while True:
             self._wake.clear()
-            now = self._context.clock.monotonic()
-            for due in self._context.schedule.pop_due(now):
+            for due in schedule.pop_due(monotonic()):
                 self._start(due)
-            next_due = self._context.schedule.next_due()
-            wait = None if next_due is None else max(0.0, next_due - self._context.clock.monotonic())
+            self._waits_until = schedule.next_due()
+            wait = None if self._waits_until is None else max(0.0, self._waits_until - monotonic())
             try:
                 async with asyncio.timeout(wait):
                     await self._wake.wait()
             except TimeoutError:
                 continue
+
+    def _wake_for_what_is_sooner(self) -> None:
+        """Wake the loop if something was planned for before the time that it waits for."""
+        next_due = self._context.schedule.next_due()
+        if next_due is not None and (self._waits_until is None or next_due < self._waits_until):
+            self._wake.set()
 
     async def stop(self) -> None:
         """Cancel every reading in flight."""
@@ -196,11 +203,11 @@ class ReadingLoop:
             self._again_after_fault(due)
         finally:
             self._running.pop((sandbox.key, due.task), None)
-            self._wake.set()
+            self._wake_for_what_is_sooner()
 
     def _read_on(self, sandbox: Tracked, due: Due) -> None:
         """Plan the next reading as ever: the disk, which could not take this one, may have room by then."""
-        at = next_on_phase(due.at, self._context.interval(sandbox), phase(sandbox.key.sandbox_id))
+        at = next_on_phase(due.at, self._context.interval(sandbox), sandbox.phase)
         self._context.schedule.put(due.key, due.task, max(at, self._context.clock.monotonic()))
 
     def _again_after_fault(self, due: Due) -> None:

@@ -8,7 +8,7 @@ from sandgauge_poller.reading.context import Pace, ReadingContext
 from sandgauge_poller.reading.endings import Endings
 from sandgauge_poller.reading.missed import skipped
 from sandgauge_poller.reading.provider import AllocationReading, SampleReading
-from sandgauge_poller.reading.schedule import Due, Task, back_off, next_on_phase, phase
+from sandgauge_poller.reading.schedule import Due, Task, back_off, next_on_phase
 from sandgauge_poller.tracking import sender_clock
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import End
@@ -216,7 +216,7 @@ class Sampling:
             self._context.metrics.discovery_lag(sandbox.deployment or "", (reading.window.end_ns - started_ns) / 1e9)
 
     def _plan_next(self, sandbox: Tracked, due: Due, pace: Pace, *, is_first: bool) -> None:
-        context, failures, own_phase = self._context, pace.failures, phase(sandbox.key.sandbox_id)
+        context, failures, own_phase = self._context, pace.failures, sandbox.phase
         now, interval = context.clock.monotonic(), context.interval(sandbox)
         if pace.final is not None:
             if not pace.final.done():  # asked for too late for this reading

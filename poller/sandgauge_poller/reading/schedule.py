@@ -3,12 +3,11 @@
 All times are seconds on a monotonic clock.
 """
 
-import hashlib
 import heapq
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from enum import Enum
+from enum import StrEnum
 
 _MOST_STALE = 1000
 """Entries that were put again or dropped, beyond as many as are pending, before the heap is cleared of them."""
@@ -17,7 +16,7 @@ LONGEST_BACK_OFF_S = 60.0
 """A sandbox that keeps failing is still asked this often, or at its own interval where that is longer."""
 
 
-class Task(Enum):
+class Task(StrEnum):
     """What can be due for a sandbox."""
 
     STOP = "stop"
@@ -92,12 +91,6 @@ class Schedule:
     def _is_current(self, entry: tuple[float, int, Hashable, Task]) -> bool:
         at, sequence, key, task = entry
         return self._pending.get((key, task)) == (at, sequence)
-
-
-def phase(sandbox_id: str) -> float:
-    """Return the sandbox's own place within an interval, 0 to below 1: a hash of its id spreads a fleet evenly."""
-    digest = hashlib.blake2b(sandbox_id.encode(), digest_size=8).digest()
-    return int.from_bytes(digest, "big") / 2**64
 
 
 def next_on_phase(after: float, interval: float, own_phase: float) -> float:

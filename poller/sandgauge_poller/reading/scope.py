@@ -48,11 +48,16 @@ def decide_scopes(observation: Observation, before: ScopeDecision | None) -> Sco
     """Apply the table. `before` is the memory decision since the allocation last changed: `node` and `sandbox` stay."""
     if observation.source in _PER_SANDBOX_SOURCES:
         memory = ScopeDecision(SampleScope.SANDBOX, ScopeEvidence.SOURCE)
-    elif before is None or before.scope is SampleScope.UNKNOWN:
+    elif before is None or is_undecided(before):
         memory = ScopeDecision(*_memory(observation))
     else:
         memory = before
     return Scopes(memory=memory, cpu=_cpu(memory, observation.cpu_zeros))
+
+
+def is_undecided(before: ScopeDecision | None) -> bool:
+    """Tell whether a reading may still decide: `node` and `sandbox` stay until the allocation changes."""
+    return before is None or before.scope is SampleScope.UNKNOWN
 
 
 def _memory(observation: Observation) -> tuple[SampleScope, ScopeEvidence]:
@@ -72,7 +77,7 @@ def _memory(observation: Observation) -> tuple[SampleScope, ScopeEvidence]:
 
 def _cpu(memory: ScopeDecision, zeros: int) -> ScopeDecision:
     if memory.evidence is not ScopeEvidence.TOTAL_MATCHES_LIMIT:
-        return ScopeDecision(memory.scope, memory.evidence)
+        return memory
     # A sandbox's own memory total proves nothing about CPU: gVisor shows the one and cannot see the other.
     blind = zeros >= CONSTANT_ZEROS
     return ScopeDecision(SampleScope.UNKNOWN, ScopeEvidence.CONSTANT_ZERO if blind else ScopeEvidence.UNDECIDED)

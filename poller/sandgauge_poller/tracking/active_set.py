@@ -3,11 +3,12 @@
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, RolloutEvent, StartEvent, StopEvent
 from sandgauge_poller.tracking.bounded import BoundedDict
 from sandgauge_poller.tracking.fold import Lifecycle, RolloutName, earliest, rollout_names
+from sandgauge_poller.tracking.phase import phase
 from sandgauge_poller.tracking.progress import Progress
 from sandgauge_poller.tracking.recent import Recent
 from sandgauge_poller.tracking.routing import RouteOutcome, Routing
@@ -16,8 +17,7 @@ from sandgauge_schemas.records import JoinKeys
 _Key = TypeVar("_Key", RolloutName, str)
 
 
-@dataclass(frozen=True, slots=True)
-class SandboxKey:
+class SandboxKey(NamedTuple):
     """A sandbox: the deployment (or, without one, the provider) and the sandbox's id there."""
 
     owner: str
@@ -47,11 +47,22 @@ class Tracked:
     rollout: RolloutEvent | None = None
     recent: Recent | None = None
     """What its readings said lately; None before the first of this process."""
+    kept: object = field(default=None, compare=False, repr=False)
+    """What the stage that records its readings keeps with it, as long as it is tracked."""
+    phase: float = field(init=False)
+    """Its own place within an interval."""
+    _joined: "tuple[Lifecycle, RolloutEvent | None, JoinKeys] | None" = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        self.phase = phase(self.key.sandbox_id)
 
     @property
     def keys(self) -> JoinKeys:
-        """Join keys as far as they are known now."""
-        return self.lifecycle.join_keys(self.rollout)
+        """Join keys as far as they are known now: the same object until one of them changes."""
+        joined = self._joined
+        if joined is None or joined[0] is not self.lifecycle or joined[1] is not self.rollout:
+            joined = self._joined = (self.lifecycle, self.rollout, self.lifecycle.join_keys(self.rollout))
+        return joined[2]
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 STORE_FILE = "sandgauge.db"
 LOCK_FILE = "sandgauge.lock"
-PATIENCE_S = 0.005
+PATIENCE_S = 0.03
 """How long a patient write waits for company."""
 
 _MAX_GROUP = 1000
@@ -100,8 +100,12 @@ class Database:
                 raise StateError(f"{self.path}: closed; nothing can be written any more")
             self._jobs.put((function, future))
         if not patient:
-            self._hurry.set()
+            self.hurry()
         return future
+
+    def hurry(self) -> None:
+        """Let the patient writes that wait be committed now."""
+        self._hurry.set()
 
     async def write(self, function: Callable[[sqlite3.Connection], T], *, patient: bool = False) -> T:
         """Return the function's result once its transaction is committed; see `submit`."""

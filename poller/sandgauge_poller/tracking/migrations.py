@@ -63,4 +63,14 @@ MIGRATIONS: tuple[str, ...] = (
         WHERE signal = old.signal;
     END;
     """,
+    # Rows that are written together stand together: sandboxes are read in the order of their phases.
+    """
+    CREATE TABLE tally (
+        phase REAL NOT NULL,
+        owner TEXT NOT NULL,
+        sandbox_id TEXT NOT NULL,
+        counts BLOB NOT NULL,
+        PRIMARY KEY (phase, owner, sandbox_id)
+    ) WITHOUT ROWID;
+    """,
 )

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 from sandgauge_poller.ingest.event_json import EventKind, decode_event, encode_event
 from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, StartEvent
+from sandgauge_poller.tracking import progress_rows
 from sandgauge_poller.tracking.active_set import SandboxKey
-from sandgauge_poller.tracking.progress import Progress, load_progress
 from sandgauge_schemas.records import RequestRecord
 
 logger = logging.getLogger(__name__)
@@ -139,6 +139,7 @@ def _rehome(connection: sqlite3.Connection, event: LifecycleEvent, owner: str, k
         "UPDATE OR IGNORE sandbox SET owner = ? WHERE owner = ? AND sandbox_id = ?", (key.owner, owner, key.sandbox_id)
     )
     connection.execute("DELETE FROM sandbox WHERE owner = ? AND sandbox_id = ?", (owner, key.sandbox_id))
+    progress_rows.rehome(connection, owner, key)
     done = _is_done(connection, key)
     connection.execute(
         "UPDATE event SET owner = ?, body = CASE WHEN ? THEN NULL ELSE body END WHERE trace_id = ? AND span_id = ?",
@@ -159,30 +160,6 @@ def find_request(connection: sqlite3.Connection, request_id: str) -> RequestReco
     return requests[0].record if requests else None
 
 
-def save_progress(connection: sqlite3.Connection, key: SandboxKey, progress: bytes, now_ns: int) -> None:
-    """Write what the poller has seen of a sandbox."""
-    connection.execute(
-        "INSERT INTO sandbox (owner, sandbox_id, state, updated_ns, progress) VALUES (?, ?, 'live', ?, ?)"
-        " ON CONFLICT (owner, sandbox_id) DO UPDATE SET progress = excluded.progress, updated_ns = excluded.updated_ns",
-        (key.owner, key.sandbox_id, now_ns, progress),
-    )
-
-
-def load_all_progress(connection: sqlite3.Connection) -> dict[SandboxKey, Progress]:
-    """Return the progress of every sandbox that is not done with."""
-    query = "SELECT owner, sandbox_id, progress FROM sandbox WHERE state = 'live' AND progress IS NOT NULL"
-    found: dict[SandboxKey, Progress] = {}
-    unreadable = 0
-    for owner, sandbox_id, row in connection.execute(query):
-        try:
-            found[SandboxKey(owner, sandbox_id)] = load_progress(row)
-        except ValueError:
-            unreadable += 1
-    if unreadable:
-        logger.warning("what was seen of %d sandboxes is unreadable; they begin anew", unreadable)
-    return found
-
-
 def finish(connection: sqlite3.Connection, key: SandboxKey, now_ns: int) -> None:
     """Mark a sandbox as done with; its events stay only as the memory of what was seen."""
     connection.execute(
@@ -191,6 +168,7 @@ def finish(connection: sqlite3.Connection, key: SandboxKey, now_ns: int) -> None
         " DO UPDATE SET state = 'done', progress = NULL, updated_ns = excluded.updated_ns",
         (key.owner, key.sandbox_id, now_ns),
     )
+    progress_rows.forget(connection, key)
     # A stop that names no deployment may be that of another sandbox too.
     connection.execute(
         "UPDATE event SET body = NULL WHERE owner = ? AND subject = ? AND NOT (kind = ? AND owner GLOB 'provider:*')",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from sandgauge_poller.ingest.event_json import EventKind
 from sandgauge_poller.ingest.events import LifecycleEvent, NotStoredError, StartEvent, StopEvent
-from sandgauge_poller.tracking import elsewhere, store
+from sandgauge_poller.tracking import elsewhere, progress_rows, store
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
 from sandgauge_poller.tracking.bounded import BoundedDict
 from sandgauge_poller.tracking.database import Database
@@ -48,7 +48,7 @@ class Tracker:
         events, progress, followed = await self._database.write(
             lambda connection: (
                 store.load_events(connection, self._active.key_of),
-                store.load_all_progress(connection),
+                progress_rows.load_all(connection),
                 elsewhere.followed(connection),
             )
         )
@@ -150,6 +150,7 @@ class Tracker:
         def write(connection: sqlite3.Connection) -> None:
             elsewhere.forget(connection, before_ns)
             store.prune(connection, before_ns, most_rows, needed | elsewhere.needed(connection))
+            progress_rows.prune(connection)
 
         await self._database.write(write)
 

@@ -36,17 +36,19 @@ class SampleRecord:
             **self.status.to_attributes(),
             **present(
                 {
-                    names.NEMO_GYM_SANDBOX_SAMPLE_TIMESTAMP_MS: self.timestamp_ms,
-                    names.NEMO_GYM_SANDBOX_SAMPLE_CPU_COUNT: double(self.cpu_count),
-                    names.NEMO_GYM_SANDBOX_SAMPLE_CPU_USED_PERCENTAGE: double(self.cpu_used_percentage),
-                    names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_TOTAL_MIB: double(self.memory_total_mib),
-                    names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_USED_MIB: double(self.memory_used_mib),
                     names.NEMO_GYM_SANDBOX_SAMPLE_CPU_SCOPE: self.cpu_scope,
                     names.NEMO_GYM_SANDBOX_SAMPLE_CPU_SCOPE_EVIDENCE: self.cpu_scope_evidence,
                     names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_SCOPE: self.memory_scope,
                     names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_SCOPE_EVIDENCE: self.memory_scope_evidence,
                     names.NEMO_GYM_SANDBOX_SAMPLE_FINAL: self.final,
                 }
+            ),
+            **sample_attributes(
+                self.timestamp_ms,
+                self.cpu_count,
+                self.cpu_used_percentage,
+                self.memory_total_mib,
+                self.memory_used_mib,
             ),
         }
 
@@ -67,3 +69,22 @@ class SampleRecord:
             memory_scope_evidence=text(attributes, names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_SCOPE_EVIDENCE),
             final=flag(attributes, names.NEMO_GYM_SANDBOX_SAMPLE_FINAL),
         )
+
+
+def sample_attributes(
+    timestamp_ms: int | None,
+    cpu_count: float | None,
+    cpu_used_percentage: float | None,
+    memory_total_mib: float | None,
+    memory_used_mib: float | None,
+) -> dict[str, AttributeValue]:
+    """Return those attributes of a sample that every reading has anew."""
+    return present(
+        {
+            names.NEMO_GYM_SANDBOX_SAMPLE_TIMESTAMP_MS: timestamp_ms,
+            names.NEMO_GYM_SANDBOX_SAMPLE_CPU_COUNT: double(cpu_count),
+            names.NEMO_GYM_SANDBOX_SAMPLE_CPU_USED_PERCENTAGE: double(cpu_used_percentage),
+            names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_TOTAL_MIB: double(memory_total_mib),
+            names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_USED_MIB: double(memory_used_mib),
+        }
+    )

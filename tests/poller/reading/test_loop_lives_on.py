@@ -7,7 +7,7 @@ import pytest
 
 from sandgauge_poller.ingest.final_reading import FinalReading
 from sandgauge_poller.reading.provider import SandboxState
-from sandgauge_poller.reading.schedule import phase
+from sandgauge_poller.tracking.phase import phase
 from sandgauge_schemas.names import ErrorType
 from support.reading_world import world
 from support.virtual_time import START_S, in_virtual_time

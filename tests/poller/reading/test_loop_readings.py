@@ -9,7 +9,7 @@ from itertools import pairwise
 import pytest
 
 from sandgauge_poller.reading.provider import SandboxState
-from sandgauge_poller.reading.schedule import phase
+from sandgauge_poller.tracking.phase import phase
 from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import ErrorType
 from support.reading_world import world

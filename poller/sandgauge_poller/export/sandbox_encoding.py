@@ -1,0 +1,85 @@
+"""What of a sandbox's records is the same from one reading to the next, encoded once."""
+
+from dataclasses import dataclass, field, replace
+
+from sandgauge_poller.export.messages import SeriesAttributes, span_head
+from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
+from sandgauge_poller.tracking.progress import Progress, ScopeDecision
+from sandgauge_schemas import names
+from sandgauge_schemas.attributes import Attributes
+from sandgauge_schemas.names import ResourceSource, SampleScope
+from sandgauge_schemas.records import JoinKeys, ReadingStatus, SampleRecord
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PointSettings:
+    """Which points are made, and how far a source's clock may be off the reading's window (ns)."""
+
+    metrics: bool
+    rollout_id: bool
+    request_id: bool
+    max_clock_skew_ns: int
+
+
+@dataclass(slots=True)
+class _SampleHead:
+    cpu: ScopeDecision | None
+    memory: ScopeDecision | None
+    source: ResourceSource
+    encoded: bytes
+
+
+@dataclass(slots=True)
+class SandboxEncoding:
+    """Of one sandbox, as long as its start span and its keys are these."""
+
+    settings: PointSettings
+    key: SandboxKey
+    keys: JoinKeys
+    trace_id: bytes
+    start_span_id: bytes
+    series_keys: dict[str, str]
+    _series: dict[SampleScope | None, SeriesAttributes] = field(default_factory=dict)
+    _sample_head: _SampleHead | None = None
+
+    def series(self, scope: SampleScope | None) -> SeriesAttributes:
+        """Return the attributes of its series of that scope."""
+        found = self._series.get(scope)
+        if found is None:
+            scoped = {} if scope is None else {names.NEMO_GYM_SANDBOX_SAMPLE_SCOPE: scope.value}
+            found = self._series[scope] = SeriesAttributes({**self.series_keys, **scoped})
+        return found
+
+    def span_head(self, name: str, attributes: Attributes) -> bytes:
+        """Return how its spans of that name with these attributes begin."""
+        return span_head(name=name, trace_id=self.trace_id, parent_span_id=self.start_span_id, attributes=attributes)
+
+    def sample_head(self, progress: Progress, source: ResourceSource) -> bytes:
+        """Return how a good reading's span begins: everything but its own times and numbers."""
+        cpu, memory, head = progress.cpu, progress.memory, self._sample_head
+        if head is None or head.cpu is not cpu or head.memory is not memory or head.source is not source:
+            record = SampleRecord(
+                keys=self.keys,
+                status=ReadingStatus(source=source),
+                cpu_scope=cpu.scope if cpu else None,
+                cpu_scope_evidence=cpu.evidence if cpu else None,
+                memory_scope=memory.scope if memory else None,
+                memory_scope_evidence=memory.evidence if memory else None,
+            )
+            encoded = self.span_head(names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, record.to_attributes())
+            head = self._sample_head = _SampleHead(cpu, memory, source, encoded)
+        return head.encoded
+
+
+def encoding_of(sandbox: Tracked, settings: PointSettings) -> SandboxEncoding:
+    """Return a sandbox's encoding as of now; raises ValueError for one without a start span."""
+    start, keys = sandbox.lifecycle.start, sandbox.keys
+    if start is None:
+        raise ValueError("a sandbox without a start span has no records")
+    of_points = replace(
+        keys,
+        rollout_id=keys.rollout_id if settings.rollout_id else None,
+        request_id=keys.request_id if settings.request_id else None,
+    )
+    series_keys = {key: str(value) for key, value in of_points.to_attributes().items()}
+    return SandboxEncoding(settings, sandbox.key, keys, start.trace_id, start.span_id, series_keys)
