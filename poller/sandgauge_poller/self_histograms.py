@@ -66,7 +66,7 @@ class SecondsHistogram:
 class SelfHistograms:
     """All histograms of one poller, as of the instrumentation scope of that name."""
 
-    def __init__(self, scope: str = "", now_ns: Callable[[], int] = time.time_ns) -> None:
+    def __init__(self, scope: str, now_ns: Callable[[], int] = time.time_ns) -> None:
         self._scope = scope
         self._now_ns = now_ns
         self._start_ns = now_ns()

@@ -86,9 +86,9 @@ class SelfMetrics:
     Counts are plain integers that the SDK looks up when it collects: each reading tells several.
     """
 
-    def __init__(self, meter: Meter, histograms: SelfHistograms | None = None) -> None:
+    def __init__(self, meter: Meter, histograms: SelfHistograms) -> None:
         self._meter = meter
-        self._histograms = histograms or SelfHistograms()
+        self._histograms = histograms
         self._reads = self._counts(names.METRIC_SANDGAUGE_POLLER_READS)
         self._spans = self._counts(names.METRIC_SANDGAUGE_POLLER_SPANS)
         self._points_left_out = self._counts(names.METRIC_SANDGAUGE_POLLER_POINTS_LEFT_OUT)
@@ -194,7 +194,7 @@ def _export_items(observed: Observed) -> Iterable[Observation]:
 
 def make_meter_provider(
     send: Callable[[bytes], bool],
-    complete: Callable[[MetricsData], MetricsData] = lambda collected: collected,
+    histograms: SelfHistograms,
     *,
     interval_s: float = EXPORT_INTERVAL_S,
     service_instance_id: str | None = None,
@@ -202,14 +202,14 @@ def make_meter_provider(
 ) -> MeterProvider:
     """Return a provider that sends every `interval_s` seconds; nothing of it comes from the environment's OTEL_* keys.
 
-    `send` gets a serialized ExportMetricsServiceRequest and says whether it was delivered; `complete` adds to what the
-    SDK collected. A sharded poller names its
+    `send` gets a serialized ExportMetricsServiceRequest and says whether it was delivered; `histograms` are sent beside
+    what the SDK counts. A sharded poller names its
     shard as `service_instance_id`. `other_readers` see the same instruments.
     """
     attributes = {names.SERVICE_NAME: names.SANDGAUGE_POLLER_SERVICE_NAME, names.SERVICE_VERSION: __version__}
     if service_instance_id is not None:
         attributes[names.SERVICE_INSTANCE_ID] = service_instance_id
-    sender = PeriodicExportingMetricReader(_Exporter(send, complete), export_interval_millis=interval_s * 1000)
+    sender = PeriodicExportingMetricReader(_Exporter(send, histograms), export_interval_millis=interval_s * 1000)
     # They are shut down in turn, within one bound: the one that may have to wait for its receiver comes last.
     readers = [*other_readers, sender]
     return MeterProvider(metric_readers=readers, resource=Resource(attributes), shutdown_on_exit=False)
@@ -222,10 +222,10 @@ class _Exporter(MetricExporter):
     for a delivery. Sums are cumulative, so the next export makes up for a failed one.
     """
 
-    def __init__(self, send: Callable[[bytes], bool], complete: Callable[[MetricsData], MetricsData]) -> None:
+    def __init__(self, send: Callable[[bytes], bool], histograms: SelfHistograms) -> None:
         super().__init__()
         self._send = send
-        self._complete = complete
+        self._histograms = histograms
 
     def export(
         self,
@@ -233,7 +233,7 @@ class _Exporter(MetricExporter):
         timeout_millis: float = 10_000,  # noqa: ARG002 - the base class's signature; `send` has a bound of its own
         **_: Any,
     ) -> MetricExportResult:
-        sent = self._send(encode_metrics(self._complete(metrics_data)).SerializeToString())
+        sent = self._send(encode_metrics(self._histograms.added_to(metrics_data)).SerializeToString())
         return MetricExportResult.SUCCESS if sent else MetricExportResult.FAILURE
 
     def force_flush(self, timeout_millis: float = 10_000) -> bool:  # noqa: ARG002 - nothing is held back

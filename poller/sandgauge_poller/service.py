@@ -83,10 +83,10 @@ class Poller:
             stack.callback(_close, database)
             self._readiness.store_trouble = lambda: database.trouble
             histograms = SelfHistograms(TELEMETRY_SCOPE)
-            page = MetricsPage(histograms.added_to)
+            page = MetricsPage(histograms)
             provider = make_meter_provider(
                 _sender(self._config.export),
-                histograms.added_to,
+                histograms,
                 service_instance_id=self._instance(),
                 other_readers=[page.reader],
             )

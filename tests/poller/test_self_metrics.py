@@ -4,6 +4,7 @@ import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 
 from sandgauge_poller.export.messages import TELEMETRY_SCOPE
+from sandgauge_poller.self_histograms import SelfHistograms
 from sandgauge_poller.self_metrics import SelfMetrics, make_meter_provider
 from sandgauge_schemas import names
 from sandgauge_schemas.names import ConflictKind
@@ -44,15 +45,20 @@ def sent():
 
 
 @pytest.fixture
-def provider(sent):
-    made = make_meter_provider(sent, interval_s=3600)
+def histograms():
+    return SelfHistograms(TELEMETRY_SCOPE)
+
+
+@pytest.fixture
+def provider(sent, histograms):
+    made = make_meter_provider(sent, histograms, interval_s=3600)
     yield made
     made.shutdown()
 
 
 @pytest.fixture
-def metrics(provider):
-    return SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__))
+def metrics(provider, histograms):
+    return SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__), histograms)
 
 
 def test_every_registered_instrument_is_there_and_conforms(provider, metrics, sent):
@@ -116,11 +122,11 @@ def test_the_resource_is_the_poller_alone(provider, metrics, sent):
     assert resource == {names.SERVICE_NAME: "sandgauge-poller", names.SERVICE_VERSION: __version__}
 
 
-def test_a_shard_names_itself_and_the_environment_adds_nothing(sent, monkeypatch):
+def test_a_shard_names_itself_and_the_environment_adds_nothing(sent, histograms, monkeypatch):
     monkeypatch.setenv("OTEL_RESOURCE_ATTRIBUTES", "team=other")
     monkeypatch.setenv("OTEL_SERVICE_NAME", "other")
-    provider = make_meter_provider(sent, interval_s=3600, service_instance_id="shard-0")
-    SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__)).conflict(ConflictKind.ROLLOUT)
+    provider = make_meter_provider(sent, histograms, interval_s=3600, service_instance_id="shard-0")
+    SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__), histograms).conflict(ConflictKind.ROLLOUT)
     provider.shutdown()
     resource = plain_attributes(sent[-1].resource_metrics[0].resource.attributes)
     assert resource == {

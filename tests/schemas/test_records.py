@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from sandgauge_poller.export.messages import encode_span, export_request
+from sandgauge_poller.export.messages import export_request
 from sandgauge_schemas import names
 from sandgauge_schemas.placement import Identity
 from sandgauge_schemas.quantity import Quantity, parse_quantity
@@ -28,7 +28,7 @@ from sandgauge_schemas.records import (
 from sandgauge_schemas.resources import LARGEST_AMOUNT, SandboxResourceAmounts, SandboxResources
 from support import record_strategies
 from support.conformance import trace_violations
-from support.otlp_proto import spans_of
+from support.otlp_proto import encoded_span, spans_of
 
 RECORDS = {
     names.SPAN_GYM_SANDBOX_REQUEST: (RequestRecord, record_strategies.requests),
@@ -55,7 +55,7 @@ def test_a_record_comes_back_equal_from_its_attributes(span, data):
 def test_a_record_on_the_wire_keeps_the_contract_and_comes_back_equal(span, data):
     kind, strategy = RECORDS[span]
     record = data.draw(strategy)
-    payload = encode_span(
+    payload = encoded_span(
         name=span.partition(" ")[0],
         trace_id=b"\x01" * 16,
         parent_span_id=b"\x02" * 8,

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sandgauge_poller.export import recording
+from sandgauge_poller.export.sandbox_encoding import PointSettings, encoding_of
 from sandgauge_poller.reading.provider import (
     AllocationReading,
     ReadWindow,
@@ -133,6 +134,9 @@ class Entry:
     is_final: bool = False
 
 
+SETTINGS = PointSettings(metrics=True, rollout_id=True, request_id=True, max_clock_skew_ns=0)
+
+
 class FakeSink:
     """Counts as the real recorder does, and remembers; `failures` makes calls of a kind fail that often."""
 
@@ -145,11 +149,11 @@ class FakeSink:
         return [entry for entry in self.entries if (entry.kind, entry.sandbox_id) == (kind, sandbox_id)]
 
     async def allocation(self, sandbox: Tracked, reading: AllocationReading) -> None:
-        recording.record_allocation(sandbox, reading)
+        recording.record_allocation(sandbox, encoding_of(sandbox, SETTINGS), reading)
         await self._take("allocation", sandbox, reading.error_type)
 
     async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int, *, is_final: bool) -> None:
-        recording.record_sample(sandbox, reading, missed, is_final=is_final)
+        recording.record_sample(sandbox, encoding_of(sandbox, SETTINGS), reading, missed, is_final=is_final)
         await self._take("sample", sandbox, (reading.error_type, missed), is_final=is_final)
 
     async def ended(self, sandbox: Tracked) -> None:

@@ -4,7 +4,6 @@ Names end as Prometheus wants them (`_total`, `_seconds`, `_bytes`); over OTLP t
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 from opentelemetry.exporter.prometheus import PrometheusMetricReader
@@ -12,27 +11,29 @@ from opentelemetry.sdk.metrics.export import MetricsData
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from sandgauge_poller.self_histograms import SelfHistograms
+
 
 class _Reader(PrometheusMetricReader):
-    """Shows what the SDK collected, completed by what it did not count."""
+    """Shows what the SDK collected, with the histograms beside it."""
 
-    def __init__(self, complete: Callable[[MetricsData], MetricsData], registry: CollectorRegistry) -> None:
+    def __init__(self, histograms: SelfHistograms, registry: CollectorRegistry) -> None:
         super().__init__(scope_info_enabled=False, registry=registry)
-        self._complete = complete
+        self._histograms = histograms
 
     def _receive_metrics(self, metrics_data: MetricsData, timeout_millis: float = 10_000, **kwargs: Any) -> None:
-        super()._receive_metrics(self._complete(metrics_data), timeout_millis, **kwargs)
+        super()._receive_metrics(self._histograms.added_to(metrics_data), timeout_millis, **kwargs)
 
 
 class MetricsPage:
     """A view of the meter provider that `reader` is given to; the process-wide registry is left alone.
 
-    `complete` adds to what the SDK collected.
+    `histograms` are shown beside what the SDK counts.
     """
 
-    def __init__(self, complete: Callable[[MetricsData], MetricsData] = lambda collected: collected) -> None:
+    def __init__(self, histograms: SelfHistograms) -> None:
         self._registry = CollectorRegistry()
-        self.reader = _Reader(complete, self._registry)
+        self.reader = _Reader(histograms, self._registry)
         self._one_at_a_time = asyncio.Lock()
 
     async def render(self, accept: str) -> tuple[bytes, str]:

@@ -10,12 +10,13 @@ from sandgauge_poller.export import outbox
 from sandgauge_poller.export.answer import Answer
 from sandgauge_poller.export.collector_client import CollectorClient, CollectorSettings, NoAnswerError
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
-from sandgauge_poller.export.messages import MetricPoint, encode_points, encode_span, export_request
+from sandgauge_poller.export.messages import MetricPoint, encode_points, export_request
 from sandgauge_poller.export.outbox import OutboxItem, Rank
 from sandgauge_poller.tracking.database import Database
 from sandgauge_schemas import names
 from sandgauge_schemas.names import ErrorType, ExportOutcome, ResourceSource, Signal
 from sandgauge_schemas.records import JoinKeys, ReadingStatus, SampleRecord
+from support.otlp_proto import encoded_span
 from support.otlp_sink import Answer as SinkAnswer
 from support.otlp_sink import OtlpSink
 
@@ -28,7 +29,7 @@ POINT_ATTRIBUTES = {**KEYS.to_attributes(), names.NEMO_GYM_SANDBOX_SAMPLE_SCOPE:
 
 def span_item(number=1):
     status = ReadingStatus(source=ResourceSource.OPENSANDBOX_EXECD, error_type=ErrorType.TIMEOUT)
-    payload = encode_span(
+    payload = encoded_span(
         name=names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE,
         trace_id=bytes(range(16)),
         parent_span_id=b"\x01" * 8,

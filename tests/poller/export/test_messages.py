@@ -20,13 +20,12 @@ from sandgauge_poller.export.messages import (
     TELEMETRY_SCOPE,
     MetricPoint,
     encode_points,
-    encode_span,
     export_request,
     span_id,
 )
 from sandgauge_schemas import names
 from sandgauge_schemas.version import __version__
-from support.otlp_proto import plain_attributes, points_of, spans_of
+from support.otlp_proto import encoded_span, plain_attributes, points_of, spans_of
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "otlp_messages"
 RESOURCE = {names.SERVICE_NAME: names.SANDGAUGE_POLLER_SERVICE_NAME, names.SERVICE_VERSION: __version__}
@@ -55,7 +54,7 @@ def golden_points():
 
 
 def test_span_bytes_are_golden():
-    assert encode_span(**golden_span()).hex() == read_json("sample_span", "expected.json")["payload"]
+    assert encoded_span(**golden_span()).hex() == read_json("sample_span", "expected.json")["payload"]
 
 
 def test_gauge_bytes_are_golden():
@@ -79,7 +78,7 @@ def test_span_equals_what_the_sdk_says(error):
         end_time=fields["end_ns"],
         instrumentation_scope=SCOPE,
     )
-    request = ExportTraceServiceRequest.FromString(export_request([encode_span(**fields)]))
+    request = ExportTraceServiceRequest.FromString(export_request([encoded_span(**fields)]))
     expected = encode_spans([span])
     if not error:  # the SDK writes an empty status where there is none to tell
         expected.resource_spans[0].scope_spans[0].spans[0].ClearField("status")
@@ -119,7 +118,7 @@ def test_a_closing_point_has_the_flag_and_no_value():
 def test_payloads_follow_each_other_in_one_request():
     span_ids = [number.to_bytes(8, "big") for number in range(1, 300)]
     traces = ExportTraceServiceRequest.FromString(
-        export_request(encode_span(**golden_span() | {"span_id": one}) for one in span_ids)
+        export_request(encoded_span(**golden_span() | {"span_id": one}) for one in span_ids)
     )
     assert [span.span_id for span in spans_of(traces)] == [one.hex() for one in span_ids]
     assert [len(one.scope_spans) for one in traces.resource_spans] == [1]
@@ -149,8 +148,8 @@ def test_a_request_without_payloads_is_still_one():
     )
 )
 def test_attributes_keep_their_types_and_values(attributes):
-    payload = encode_span(**golden_span() | {"attributes": attributes})
-    assert payload == encode_span(**golden_span() | {"attributes": dict(attributes)})
+    payload = encoded_span(**golden_span() | {"attributes": attributes})
+    assert payload == encoded_span(**golden_span() | {"attributes": dict(attributes)})
     request = ExportTraceServiceRequest.FromString(export_request([payload]))
     seen = plain_attributes(request.resource_spans[0].scope_spans[0].spans[0].attributes)
     assert seen == attributes
@@ -160,7 +159,7 @@ def test_attributes_keep_their_types_and_values(attributes):
 def test_enum_values_are_plain_strings():
     attributes = {names.NEMO_GYM_SANDBOX_RESOURCE_STATUS: names.ResourceStatus.OK}
     request = ExportTraceServiceRequest.FromString(
-        export_request([encode_span(**golden_span() | {"attributes": attributes})])
+        export_request([encoded_span(**golden_span() | {"attributes": attributes})])
     )
     assert next(spans_of(request)).attributes == {"nemo.gym.sandbox.resource.status": "ok"}
 

@@ -8,13 +8,14 @@ from opentelemetry.metrics import NoOpMeter
 
 from sandgauge_poller.export import outbox
 from sandgauge_poller.export.recorder import Recorder
-from sandgauge_poller.export.series import PointSettings
+from sandgauge_poller.export.sandbox_encoding import PointSettings
 from sandgauge_poller.ingest.events import RequestEvent, StartEvent
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading, Usage
 from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageObservation
+from sandgauge_poller.self_histograms import SelfHistograms
 from sandgauge_poller.self_metrics import SelfMetrics
-from sandgauge_poller.tracking import store
+from sandgauge_poller.tracking import progress_rows, store
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.fold import Lifecycle
@@ -23,6 +24,7 @@ from sandgauge_poller.tracking.routing import RouteOutcome
 from sandgauge_poller.tracking.store import EventRow
 from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import (
+    NEMO_GYM_SANDBOX_ID,
     SPAN_GYM_SANDBOX_RESOURCE_SAMPLE,
     SPAN_GYM_SANDBOX_RESOURCE_SUMMARY,
     EndReason,
@@ -65,7 +67,7 @@ def make_recorder(database):
             PointSettings(metrics=True, rollout_id=True, request_id=True, max_clock_skew_ns=60 * SECOND),
             max_outbox_bytes=max_outbox_bytes,
             clock=Clock(now_ns=lambda: T0 + 100 * SECOND),
-            metrics=SelfMetrics(NoOpMeter("tests")),
+            metrics=SelfMetrics(NoOpMeter("tests"), SelfHistograms("tests")),
             wake=lambda: None,
             known_kills=known_kills,
         )
@@ -115,7 +117,7 @@ def pending(database):
 
 
 def stored(database, sandbox):
-    return database.read(store.load_all_progress).get(sandbox.key)
+    return database.read(progress_rows.load_all).get(sandbox.key)
 
 
 async def test_a_reading_and_its_progress_are_kept_together(database, make_recorder):
@@ -182,7 +184,7 @@ async def test_the_kill_that_ended_a_sandbox_is_in_its_last_point_and_its_summar
 async def test_an_allocation_that_was_not_kept_is_still_news(database, make_recorder, monkeypatch):
     sandbox, recorder = tracked(), make_recorder()
     with monkeypatch.context() as broken:
-        broken.setattr(store, "save_progress", _no_room)
+        broken.setattr(progress_rows, "save", _no_room)
         with pytest.raises(sqlite3.OperationalError):
             await recorder.allocation(sandbox, limited(128.0))
     await recorder.allocation(sandbox, limited(128.0))
@@ -194,7 +196,7 @@ async def test_series_that_could_not_be_closed_are_closed_at_the_next_try(databa
     await recorder.sample(sandbox, reading(), 0, is_final=False)
     sandbox.progress.end = End(EndReason.STOPPED, T0 + 2 * SECOND)
     with monkeypatch.context() as broken:
-        broken.setattr(store, "save_progress", _no_room)
+        broken.setattr(progress_rows, "save", _no_room)
         with pytest.raises(sqlite3.OperationalError):
             await recorder.ended(sandbox)
     await recorder.ended(sandbox)
@@ -224,7 +226,7 @@ async def test_a_summary_echoes_the_request_that_came_before_or_after(database, 
 async def test_a_summary_that_was_not_kept_is_none(database, make_recorder, monkeypatch):
     sandbox = tracked()
     sandbox.progress.end = End(EndReason.STOPPED, T0)
-    monkeypatch.setattr(store, "save_progress", _no_room)
+    monkeypatch.setattr(progress_rows, "save", _no_room)
     with pytest.raises(sqlite3.OperationalError):
         await make_recorder().summary(sandbox)
     assert not sandbox.progress.summarised
@@ -238,8 +240,68 @@ async def test_a_sandbox_that_comes_back_while_its_summary_is_written_is_not_sum
     await asyncio.sleep(0)
     sandbox.progress.end = None
     await writing
-    assert pending(database)[Signal.TRACES] == 1
+    assert pending(database)[Signal.TRACES] == 0
     assert not sandbox.progress.summarised
+
+
+async def test_what_is_known_by_the_time_of_the_commit_is_what_is_stored(database, make_recorder):
+    """A sandbox that comes back while its summary waits for its turn is stored as alive, and summarised anew."""
+    sandbox, recorder = tracked(), make_recorder()
+    first = asyncio.create_task(recorder.sample(sandbox, reading(), 0, is_final=False))
+    await asyncio.sleep(0)  # its batch is closed in the loop's next turn, and the change below is in the one after
+    await asyncio.sleep(0)
+    sandbox.progress.end, sandbox.progress.summarised = End(EndReason.STOPPED, T0), True
+    ending = asyncio.create_task(recorder.changed(sandbox))
+    await asyncio.sleep(0)
+    sandbox.progress.end, sandbox.progress.summarised = None, False
+    await asyncio.gather(first, ending)
+    kept = stored(database, sandbox)
+    assert (kept.end, kept.summarised, kept.readings) == (None, False, 1)
+
+
+async def test_readings_that_come_together_share_rows_and_each_knows_when_it_is_kept(database, make_recorder):
+    recorder, sandboxes = make_recorder(), [tracked(number) for number in range(1, 41)]
+    await asyncio.gather(*(recorder.sample(each, reading(), 0, is_final=False) for each in sandboxes))
+    assert pending(database) == {Signal.TRACES: 40, Signal.METRICS: 160}
+    assert database.read(lambda connection: connection.execute("SELECT count(*) FROM outbox").fetchone()[0]) <= 4
+    batch = database.read(lambda connection: outbox.take(connection, Signal.TRACES, max_bytes=2**20, max_rows=9))
+    spans = spans_of_payloads(batch.payloads)
+    assert sorted(span.attributes[NEMO_GYM_SANDBOX_ID] for span in spans) == sorted(
+        each.key.sandbox_id for each in sandboxes
+    )
+    assert {sandbox_id: seen.readings for (_, sandbox_id), seen in database.read(progress_rows.load_all).items()} == {
+        each.key.sandbox_id: 1 for each in sandboxes
+    }
+
+
+async def test_one_who_is_cancelled_takes_nobody_elses_record_along(database, make_recorder):
+    recorder, sandboxes = make_recorder(), [tracked(number) for number in range(1, 4)]
+    writing = [asyncio.create_task(recorder.sample(each, reading(), 0, is_final=False)) for each in sandboxes]
+    await asyncio.sleep(0)
+    writing[1].cancel()
+    outcomes = await asyncio.gather(*writing, return_exceptions=True)
+    assert [type(outcome) for outcome in outcomes] == [type(None), asyncio.CancelledError, type(None)]
+    assert pending(database)[Signal.TRACES] == 3
+
+
+async def test_a_reading_writes_no_more_than_its_tally_unless_more_has_changed(database, make_recorder):
+    sandbox, recorder = tracked(), make_recorder()
+    whole = []
+    database_rows = progress_rows.save
+
+    def noted(connection, rows, now_ns):
+        whole.extend(row.progress is not None for row in rows)
+        database_rows(connection, rows, now_ns)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress_rows, "save", noted)
+        await recorder.allocation(sandbox, limited(128.0))
+        for at_s in range(1, 5):
+            await recorder.sample(sandbox, reading(at_s), 0, is_final=False)
+        sandbox.progress.paused = True
+        await recorder.sample(sandbox, reading(9), 0, is_final=False)
+    assert whole == [True, True, False, False, False, True]  # the first reading begins series and decides scopes
+    assert stored(database, sandbox) == sandbox.progress
 
 
 async def test_different_limits_under_one_total_on_one_docker_host_betray_the_node(database, make_recorder):

@@ -1,7 +1,6 @@
 """From readings to records and points: what changes a sandbox's progress, and what goes out."""
 
 from dataclasses import replace
-from functools import partial
 
 import pytest
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -9,7 +8,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from sandgauge_poller.export import recording, series
 from sandgauge_poller.export.messages import export_request
-from sandgauge_poller.export.series import PointSettings
+from sandgauge_poller.export.sandbox_encoding import PointSettings, encoding_of
 from sandgauge_poller.ingest.events import RolloutEvent, StartEvent, StopEvent
 from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading, Usage
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
@@ -31,12 +30,28 @@ from sandgauge_schemas.resources import SandboxResourceAmounts, SandboxResources
 from support.conformance import assert_conforms
 from support.otlp_proto import points_of, spans_of
 
-record_sample = partial(recording.record_sample, is_final=False)
-
 T0 = 1_795_000_000_000_000_000
 SECOND = 10**9
 TRACE, SPAN = bytes.fromhex("0af7651916cd43dd8448eb211c80319c"), bytes.fromhex("b7ad6b7169203331")
 SETTINGS = PointSettings(metrics=True, rollout_id=True, request_id=True, max_clock_skew_ns=60 * SECOND)
+
+
+def record_allocation(sandbox, reading):
+    return recording.record_allocation(sandbox, encoding_of(sandbox, SETTINGS), reading)
+
+
+def record_sample(sandbox, reading, missed, *, is_final=False):
+    return recording.record_sample(sandbox, encoding_of(sandbox, SETTINGS), reading, missed, is_final=is_final)
+
+
+def sample_points(sandbox, reading, settings=SETTINGS):
+    return recording.sample_points(sandbox, encoding_of(sandbox, settings), reading)
+
+
+def record_summary(sandbox, request):
+    return recording.record_summary(sandbox, encoding_of(sandbox, SETTINGS), request)
+
+
 NODE = ScopeDecision(SampleScope.NODE, ScopeEvidence.TOTAL_EXCEEDS_LIMIT)
 UNKNOWN = ScopeDecision(SampleScope.UNKNOWN, ScopeEvidence.NO_LIMIT)
 DOCKER = ResourceSource.OPENSANDBOX_INSPECT_DOCKER
@@ -110,16 +125,16 @@ def points(found):
 
 
 def test_an_allocation_is_recorded_once_and_again_when_it_changes(sandbox):
-    first = recording.record_allocation(sandbox, allocation(0))
+    first = record_allocation(sandbox, allocation(0))
     assert span(first).attributes[names.NEMO_GYM_SANDBOX_RESOURCE_STATUS] == "ok"
-    assert recording.record_allocation(sandbox, allocation(300)) is None
-    assert span(recording.record_allocation(sandbox, allocation(600, GROWN))).start_ns == T0 + 600 * SECOND
+    assert record_allocation(sandbox, allocation(300)) is None
+    assert span(record_allocation(sandbox, allocation(600, GROWN))).start_ns == T0 + 600 * SECOND
 
 
 @pytest.mark.parametrize("error_type", [ErrorType.TIMEOUT, ErrorType.CONNECTION, ErrorType.HTTP_ERROR])
 def test_a_control_plane_that_is_silent_for_once_takes_no_allocation_back(sandbox, error_type):
-    recording.record_allocation(sandbox, allocation(0))
-    assert recording.record_allocation(sandbox, allocation(300, Allocation(), error_type)) is None
+    record_allocation(sandbox, allocation(0))
+    assert record_allocation(sandbox, allocation(300, Allocation(), error_type)) is None
     assert sandbox.progress.allocation == LIMITED
 
 
@@ -138,26 +153,24 @@ def test_a_control_plane_that_is_silent_for_once_takes_no_allocation_back(sandbo
     ],
 )
 def test_whose_machine_it_is_stays_decided_until_the_allocation_changes(sandbox, looks, stays):
-    recording.record_allocation(sandbox, allocation(0))
+    record_allocation(sandbox, allocation(0))
     sandbox.progress.memory = sandbox.progress.cpu = NODE
     for at_s, (found, error_type) in enumerate(looks, start=1):
-        recording.record_allocation(sandbox, allocation(at_s, found, error_type))
+        record_allocation(sandbox, allocation(at_s, found, error_type))
     assert (sandbox.progress.memory, sandbox.progress.cpu) == ((NODE, NODE) if stays else (None, None))
 
 
 def test_an_allocation_never_known_is_recorded_as_unavailable_once_for_each_reason(sandbox):
     errors = [ErrorType.TIMEOUT, ErrorType.TIMEOUT, ErrorType.NOT_FOUND]
-    items = [
-        recording.record_allocation(sandbox, allocation(at, Allocation(), error)) for at, error in enumerate(errors)
-    ]
+    items = [record_allocation(sandbox, allocation(at, Allocation(), error)) for at, error in enumerate(errors)]
     assert [item and span(item).attributes[names.ERROR_TYPE] for item in items] == ["timeout", None, "not_found"]
 
 
 def test_a_new_place_leaves_open_again_what_was_decided(sandbox):
-    recording.record_allocation(sandbox, allocation(0))
+    record_allocation(sandbox, allocation(0))
     sandbox.progress.memory = NODE
     moved = replace(LIMITED, designator=replace(CONTAINER, id="99990000aaaa"))
-    recording.record_allocation(sandbox, allocation(10, moved))
+    record_allocation(sandbox, allocation(10, moved))
     assert sandbox.progress.memory is None
 
 
@@ -182,14 +195,14 @@ def test_a_new_place_leaves_open_again_what_was_decided(sandbox):
 )
 def test_lives_that_begin_under_the_same_id_are_counted(sandbox, looks, resets):
     for at, (started_ns, restarts) in enumerate(looks):
-        recording.record_allocation(sandbox, replace(allocation(at), started_ns=started_ns, restarts=restarts))
+        record_allocation(sandbox, replace(allocation(at), started_ns=started_ns, restarts=restarts))
     assert sandbox.progress.resets == resets
 
 
 def test_the_flag_of_a_live_container_says_nothing_of_its_end(sandbox):
-    recording.record_allocation(sandbox, replace(allocation(0), oom_killed=False))
+    record_allocation(sandbox, replace(allocation(0), oom_killed=False))
     assert sandbox.progress.oom_killed is None
-    recording.record_allocation(sandbox, replace(allocation(10), oom_killed=True))
+    record_allocation(sandbox, replace(allocation(10), oom_killed=True))
     assert sandbox.progress.oom_killed is True
 
 
@@ -204,9 +217,7 @@ def test_a_sample_keeps_the_daemons_time_and_a_failed_one_has_no_numbers(sandbox
 
 def test_only_the_reading_before_deletion_says_that_it_is_final_be_it_good_or_failed(sandbox):
     found = [
-        span(recording.record_sample(sandbox, reading, 0, is_final=is_final)).attributes.get(
-            names.NEMO_GYM_SANDBOX_SAMPLE_FINAL
-        )
+        span(record_sample(sandbox, reading, 0, is_final=is_final)).attributes.get(names.NEMO_GYM_SANDBOX_SAMPLE_FINAL)
         for reading, is_final in ((sample(1), False), (sample(2), True), (failed(3), False), (failed(4), True))
     ]
     assert found == [None, True, None, True]
@@ -220,17 +231,17 @@ def test_the_same_record_has_the_same_bytes(sandbox):
 
 
 def test_points_rise_by_a_millisecond_or_are_left_out(sandbox):
-    first = recording.sample_points(sandbox, sample(1), SETTINGS)
+    first = sample_points(sandbox, sample(1))
     assert len(points(first.points)) == 4
-    still = recording.sample_points(sandbox, sample(11, timestamp_ms=(T0 + SECOND) // 10**6), SETTINGS)
+    still = sample_points(sandbox, sample(11, timestamp_ms=(T0 + SECOND) // 10**6))
     assert (still.points, still.left_out) == ((), 4)
-    assert len(recording.sample_points(sandbox, sample(21), SETTINGS).points) == 4
+    assert len(sample_points(sandbox, sample(21)).points) == 4
 
 
 @pytest.mark.parametrize("off_s", [-61, 62.5])
 def test_a_clock_that_cannot_be_right_is_replaced_by_the_time_of_receipt(sandbox, off_s):
     wrong = (T0 + SECOND + round(off_s * SECOND)) // 10**6
-    found = recording.sample_points(sandbox, sample(1, timestamp_ms=wrong), SETTINGS)
+    found = sample_points(sandbox, sample(1, timestamp_ms=wrong))
     assert {point.time_ns for point in found.points} == {T0 + 2 * SECOND}
     assert found.restamped == 4
 
@@ -239,16 +250,16 @@ def test_a_clock_that_cannot_be_right_is_replaced_by_the_time_of_receipt(sandbox
 def test_seconds_for_milliseconds_and_no_time_at_all_are_noticed(sandbox, timestamp_ms):
     reading = sample(1, timestamp_ms=timestamp_ms)
     kept = span(record_sample(sandbox, reading, 0)).attributes.get(names.NEMO_GYM_SANDBOX_SAMPLE_TIMESTAMP_MS)
-    found = recording.sample_points(sandbox, reading, SETTINGS)
+    found = sample_points(sandbox, reading)
     assert kept == timestamp_ms
     assert {point.time_ns for point in found.points} == {T0 + 2 * SECOND}
     assert found.restamped == 4
 
 
 def test_a_series_whose_attributes_change_is_closed_first(sandbox):
-    recording.sample_points(sandbox, sample(1), SETTINGS)
+    sample_points(sandbox, sample(1))
     sandbox.progress.memory = sandbox.progress.cpu = NODE
-    found = points(recording.sample_points(sandbox, sample(11), SETTINGS).points)
+    found = points(sample_points(sandbox, sample(11)).points)
     assert [point.value is None for point in found] == [True, False] * 4
     closing, opening = found[:2]
     scope = names.NEMO_GYM_SANDBOX_SAMPLE_SCOPE
@@ -258,9 +269,9 @@ def test_a_series_whose_attributes_change_is_closed_first(sandbox):
 
 def test_ids_can_be_switched_off_for_metrics(sandbox):
     sandbox.rollout = RolloutEvent(trace_id=TRACE, span_id=b"12345678", received_ns=T0, keys=JoinKeys(rollout_id="7-0"))
-    both = points(recording.sample_points(sandbox, sample(1), SETTINGS).points)
+    both = points(sample_points(sandbox, sample(1)).points)
     none = replace(SETTINGS, rollout_id=False, request_id=False)
-    without = points(recording.sample_points(sandbox, sample(11), none).points)
+    without = points(sample_points(sandbox, sample(11), none).points)
     ids = {names.NEMO_GYM_ROLLOUT_ID, names.NEMO_GYM_SANDBOX_REQUEST_ID}
     assert ids <= set(both[0].attributes)
     assert not ids & set(without[-1].attributes)
@@ -268,25 +279,25 @@ def test_ids_can_be_switched_off_for_metrics(sandbox):
 
 def test_nothing_is_added_to_series_once_the_sandbox_has_ended(sandbox):
     sandbox.progress.end = End(EndReason.STOPPED, T0)
-    assert recording.sample_points(sandbox, sample(1), SETTINGS).points == ()
+    assert sample_points(sandbox, sample(1)).points == ()
 
 
 def test_closing_points_are_one_for_each_series_later_than_its_last_and_made_once(sandbox):
-    recording.sample_points(sandbox, sample(1), SETTINGS)
+    sample_points(sandbox, sample(1))
     closed = points(series.close_series(sandbox.progress, T0))
     assert [(point.value, point.time_ns) for point in closed] == [(None, T0 + SECOND + 10**6)] * 4
     assert series.close_series(sandbox.progress, T0 + 9 * SECOND) == ()
 
 
 def test_a_summary_sets_all_quantities_side_by_side(sandbox):
-    recording.record_allocation(sandbox, allocation(0))
+    record_allocation(sandbox, allocation(0))
     sandbox.progress.memory = sandbox.progress.cpu = NODE
     for at_s, used in ((1, 300.0), (11, 1010.0), (21, 60.0)):
         record_sample(sandbox, sample(at_s, memory_used_mib=used), 0)
     record_sample(sandbox, failed(31), 1)
     sandbox.progress.end = End(EndReason.STOPPED, T0 + 40 * SECOND)
     request = RequestRecord(keys=JoinKeys(request_id="q-1"), requested=SandboxResources(cpu=2, memory_mib=4096))
-    found = span(recording.record_summary(sandbox, request)).attributes
+    found = span(record_summary(sandbox, request)).attributes
     expected = {
         names.NEMO_GYM_SANDBOX_LIFETIME_S: 40.0,
         names.NEMO_GYM_SANDBOX_READINGS_COUNT: 3,
@@ -306,11 +317,11 @@ def test_a_summary_sets_all_quantities_side_by_side(sandbox):
 
 def test_an_end_before_the_start_has_no_lifetime(sandbox):
     sandbox.progress.end = End(EndReason.STOPPED, T0 - SECOND)
-    assert names.NEMO_GYM_SANDBOX_LIFETIME_S not in span(recording.record_summary(sandbox, None)).attributes
+    assert names.NEMO_GYM_SANDBOX_LIFETIME_S not in span(record_summary(sandbox, None)).attributes
 
 
 def test_no_summary_before_the_end(sandbox):
     sandbox.lifecycle = sandbox.lifecycle.with_stop(
         StopEvent(trace_id=TRACE, span_id=b"87654321", received_ns=T0, keys=JoinKeys(sandbox_id="sb-1"))
     )
-    assert recording.record_summary(sandbox, None) is None
+    assert record_summary(sandbox, None) is None

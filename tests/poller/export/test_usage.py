@@ -8,7 +8,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
 
 from sandgauge_poller.export import recording, series
 from sandgauge_poller.export.messages import export_request
-from sandgauge_poller.export.series import PointSettings
+from sandgauge_poller.export.sandbox_encoding import PointSettings, encoding_of
 from sandgauge_poller.export.usage import last_kills, record_usage, take_kills
 from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.reading.provider import ReadWindow, SampleReading, Usage
@@ -58,7 +58,7 @@ def failure(at_s, error_type=ErrorType.TIMEOUT):
 
 
 def take(sandbox, found, missed=0):
-    return record_usage(sandbox, found, missed, SETTINGS)
+    return record_usage(sandbox, encoding_of(sandbox, SETTINGS), found, missed)
 
 
 def record_of(recorded):
@@ -73,7 +73,7 @@ def metrics_of(points):
 
 def summary_of(sandbox, at_s=100.0):
     sandbox.progress.end = End(EndReason.STOPPED, T0 + round(at_s * SECOND))
-    (span,) = spans_of_payloads([recording.record_summary(sandbox, None).payload])
+    (span,) = spans_of_payloads([recording.record_summary(sandbox, encoding_of(sandbox, SETTINGS), None).payload])
     return SummaryRecord.from_attributes(span.attributes)
 
 
@@ -202,7 +202,7 @@ def test_where_execd_is_read_too_the_readings_counted_are_its(sandbox):
     execd = SampleReading(
         window=window(0), source=ResourceSource.OPENSANDBOX_EXECD, usage=Usage(cpu_used_percentage=50.0)
     )
-    recording.record_sample(sandbox, execd, 0, is_final=False)
+    recording.record_sample(sandbox, encoding_of(sandbox, SETTINGS), execd, 0, is_final=False)
     for at_s in (0, 10, 20):
         take(sandbox, answer(at_s, float(at_s)))
     summary = summary_of(sandbox)

@@ -16,8 +16,8 @@ from sandgauge_poller.reading.schedule import (
     Task,
     back_off,
     next_on_phase,
-    phase,
 )
+from sandgauge_poller.tracking.phase import phase
 
 intervals = st.floats(0.5, 3600)
 times = st.floats(0, 1e7)

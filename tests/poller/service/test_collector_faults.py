@@ -13,14 +13,13 @@ from sandgauge_demo.deployment import DeploymentSettings
 from sandgauge_poller.export import outbox
 from sandgauge_poller.export.collector_client import CollectorClient, CollectorSettings
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
-from sandgauge_poller.export.messages import encode_span
 from sandgauge_poller.export.outbox import OutboxItem, Rank
 from sandgauge_poller.tracking.database import Database
 from sandgauge_schemas import names
 from sandgauge_schemas.names import Signal
 from support.feed import feed, start_span
 from support.hostile_daemons import response, says, says_for_ever, says_nothing
-from support.otlp_proto import points_of, spans_of
+from support.otlp_proto import encoded_span, points_of, spans_of
 from support.otlp_sink import Answer, OtlpSink
 from support.outbox_account import account
 from support.raw_collector import RawCollector
@@ -91,7 +90,7 @@ def _rows(count):
             rank=Rank.SAMPLE,
             created_ns=time.time_ns(),
             items=1,
-            payload=encode_span(
+            payload=encoded_span(
                 name=names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE,
                 trace_id=bytes(range(16)),
                 parent_span_id=b"\x01" * 8,

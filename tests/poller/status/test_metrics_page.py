@@ -10,6 +10,7 @@ from pathlib import Path
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families
 
+from sandgauge_poller.self_histograms import SelfHistograms
 from sandgauge_poller.self_metrics import SelfMetrics, make_meter_provider
 from sandgauge_poller.status.metrics_page import MetricsPage
 from sandgauge_schemas import names
@@ -24,9 +25,10 @@ def expected_family(metric):
 
 
 async def rendered(*, times=1):
-    page = MetricsPage()
-    provider = make_meter_provider(lambda _: True, interval_s=3600, other_readers=[page.reader])
-    use_everything(SelfMetrics(provider.get_meter("test")))
+    histograms = SelfHistograms("test")
+    page = MetricsPage(histograms)
+    provider = make_meter_provider(lambda _: True, histograms, interval_s=3600, other_readers=[page.reader])
+    use_everything(SelfMetrics(provider.get_meter("test"), histograms))
     try:
         return [body.decode() for body, _ in await asyncio.gather(*(page.render("") for _ in range(times)))]
     finally:
@@ -68,9 +70,12 @@ async def test_the_registry_of_the_process_is_left_alone():
 def test_no_global_meter_provider_is_set():
     code = (
         "from opentelemetry import metrics\n"
+        "from sandgauge_poller.self_histograms import SelfHistograms\n"
         "from sandgauge_poller.self_metrics import make_meter_provider\n"
         "from sandgauge_poller.status.metrics_page import MetricsPage\n"
-        "make_meter_provider(lambda _: True, other_readers=[MetricsPage().reader]).shutdown()\n"
+        "histograms = SelfHistograms('test')\n"
+        "readers = [MetricsPage(histograms).reader]\n"
+        "make_meter_provider(lambda _: True, histograms, other_readers=readers).shutdown()\n"
         "assert metrics._internal._METER_PROVIDER is None\n"
     )
     environment = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}

@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from sandgauge_poller.config import Status
 from sandgauge_poller.reading.provider import LastAnswer
+from sandgauge_poller.self_histograms import SelfHistograms
 from sandgauge_poller.self_metrics import SelfMetrics, make_meter_provider
 from sandgauge_poller.status.metrics_page import MetricsPage
 from sandgauge_poller.status.readiness import Readiness
@@ -37,9 +38,10 @@ class StubApi:
 
 @asynccontextmanager
 async def served(readiness=None, token=""):
-    page = MetricsPage()
-    provider = make_meter_provider(lambda _: True, interval_s=3600, other_readers=[page.reader])
-    metrics = SelfMetrics(provider.get_meter("test"))
+    histograms = SelfHistograms("test")
+    page = MetricsPage(histograms)
+    provider = make_meter_provider(lambda _: True, histograms, interval_s=3600, other_readers=[page.reader])
+    metrics = SelfMetrics(provider.get_meter("test"), histograms)
     metrics.spans(SpanOutcome.ACCEPTED, None, 3)
     status = Status(endpoint="127.0.0.1:0", auth={"bearer_token": token})
     server = StatusServer(status, readiness or Readiness(monotonic=lambda: 0.0), page, StubApi())

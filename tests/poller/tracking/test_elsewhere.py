@@ -8,11 +8,12 @@ from sandgauge_poller.ingest.events import RequestEvent, RolloutEvent, StartEven
 from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import ActiveSet, ChangeKind, SandboxKey
 from sandgauge_poller.tracking.database import Database
-from sandgauge_poller.tracking.progress import End, Progress, dump_progress
+from sandgauge_poller.tracking.progress import End, Progress
 from sandgauge_poller.tracking.routing import DeploymentNames, Routing
 from sandgauge_poller.tracking.tracker import Tracker
 from sandgauge_schemas.names import EndReason, SpanOutcome
 from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
+from support.progress_rows import save_progress
 
 ACCEPTED, REPEATED, REJECTED = SpanOutcome.ACCEPTED, SpanOutcome.REPEATED, SpanOutcome.REJECTED
 ROUTING = Routing([DeploymentNames("training", "opensandbox", frozenset())])
@@ -49,8 +50,8 @@ class Poller:
         return self.active.get(SandboxKey("training", sandbox_id))
 
     async def save(self, sandbox_id, **progress):
-        key, row = SandboxKey("training", sandbox_id), dump_progress(Progress(**progress))
-        await self.database.write(lambda connection: store.save_progress(connection, key, row, 3))
+        key, seen = SandboxKey("training", sandbox_id), Progress(**progress)
+        await self.database.write(lambda connection: save_progress(connection, key, seen, 3))
 
 
 @asynccontextmanager

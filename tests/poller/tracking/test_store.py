@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from sandgauge_poller.ingest.event_json import EventKind
 from sandgauge_poller.ingest.events import RequestEvent, RolloutEvent, StartEvent, StopEvent
-from sandgauge_poller.tracking import store
+from sandgauge_poller.tracking import progress_rows, store
 from sandgauge_poller.tracking.active_set import SandboxKey
 from sandgauge_poller.tracking.migrations import MIGRATIONS
 from sandgauge_poller.tracking.progress import (
@@ -22,12 +22,15 @@ from sandgauge_poller.tracking.progress import (
     dump_progress,
     load_progress,
 )
+from sandgauge_poller.tracking.progress_rows import ProgressRow
 from sandgauge_poller.tracking.store import EventRow
+from sandgauge_poller.tracking.tally import TALLIED_METRICS, apply_tally, dump_tally
 from sandgauge_schemas.names import EndReason, ErrorType, ResourceSource, SampleScope, ScopeEvidence
 from sandgauge_schemas.records import JoinKeys, ReadingStatus, RequestRecord, StartRecord
 from sandgauge_schemas.resources import SandboxResources
 from support import record_strategies
 from support.event_strategies import any_events
+from support.progress_rows import save_progress
 
 KEY = SandboxKey("training", "s-1")
 HOUR = 3600 * 10**9
@@ -185,16 +188,30 @@ def test_progress_comes_back_equal(progress):
     assert load_progress(dump_progress(progress)) == progress
 
 
+@given(before=progresses, after=progresses)
+def test_a_tally_holds_all_that_readings_change(before, after):
+    """Of two states that differ in nothing else, the older one with the newer one's tally is the newer one."""
+    for name in ("readings", "missed", "failed_in_a_row_ns", "first_reading_ns", "last_reading_ns", "cpu_zeros"):
+        setattr(before, name, getattr(after, name))
+    later, changed = load_progress(dump_progress(before)), load_progress(dump_progress(before))
+    for metric in TALLIED_METRICS:
+        later.statistics[metric] = RunningStatistics(3, 6.0, 1.0, 3.0, 2.5)
+        later.series[metric] = Series({"a": "b"}, 9)
+        changed.series[metric] = Series({"a": "b"}, 7)
+    apply_tally(changed, dump_tally(later))
+    assert changed == later
+
+
 def test_progress_of_sandboxes_that_are_done_with_is_gone():
     with opened() as connection:
         other = SandboxKey("training", "s-2")
         store.insert_events(connection, [row(start(1)), row(start(2, "s-2"))])
-        store.save_progress(connection, KEY, dump_progress(Progress(readings=3)), 7)
-        store.save_progress(connection, KEY, dump_progress(Progress(readings=4)), 8)
-        store.save_progress(connection, other, dump_progress(Progress(readings=5)), 8)
+        save_progress(connection, KEY, Progress(readings=3), 7)
+        save_progress(connection, KEY, Progress(readings=4), 8)
+        save_progress(connection, other, Progress(readings=5), 8)
         store.finish(connection, other, 9)
-        store.save_progress(connection, other, dump_progress(Progress(readings=6)), 10)
-        assert store.load_all_progress(connection) == {KEY: Progress(readings=4)}
+        save_progress(connection, other, Progress(readings=6), 10)
+        assert progress_rows.load_all(connection) == {KEY: Progress(readings=4)}
 
 
 def spans_left(connection):
@@ -250,15 +267,16 @@ def test_live_sandboxes_are_kept_even_beyond_the_size():
 
 def test_unreadable_rows_cost_their_own_progress_alone_and_are_counted_in_one_line(caplog):
     good, bad = SandboxKey("training", "sb-good"), SandboxKey("training", "sb-bad")
-    worse = SandboxKey("training", "sb-worse")
+    worse, shorn = SandboxKey("training", "sb-worse"), SandboxKey("training", "sb-shorn")
     with opened() as connection:
-        store.save_progress(connection, good, dump_progress(Progress(readings=3)), 1)
-        store.save_progress(connection, bad, b"{", 1)
-        store.save_progress(connection, worse, b"", 1)
-        found = store.load_all_progress(connection)
+        save_progress(connection, good, Progress(readings=3), 1)
+        torn = (ProgressRow(bad, 0.5, dump_tally(Progress()), b"{"), ProgressRow(worse, 0.5, b"", b""))
+        short = (ProgressRow(shorn, 0.5, dump_tally(Progress())[:-1], dump_progress(Progress())),)
+        progress_rows.save(connection, [*torn, *short], 1)
+        found = progress_rows.load_all(connection)
     assert {key: progress.readings for key, progress in found.items()} == {good: 3}
     (record,) = caplog.records
-    assert "what was seen of 2 sandboxes is unreadable" in record.getMessage()
+    assert "what was seen of 3 sandboxes is unreadable" in record.getMessage()
 
 
 @pytest.mark.parametrize("damage", ["{", "[]", '{"start":1}', b"\xff\xfe{"])

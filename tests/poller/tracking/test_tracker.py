@@ -13,12 +13,13 @@ from sandgauge_poller.ingest.events import RequestEvent, RolloutEvent, StartEven
 from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import ActiveSet, ChangeKind, SandboxKey
 from sandgauge_poller.tracking.database import Database
-from sandgauge_poller.tracking.progress import Progress, dump_progress
+from sandgauge_poller.tracking.progress import Progress
 from sandgauge_poller.tracking.routing import DeploymentNames, Routing
 from sandgauge_poller.tracking.tracker import Tracker
 from sandgauge_schemas.names import SpanOutcome
 from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
 from support.event_strategies import DEPLOYMENTS, meeting_events
+from support.progress_rows import save_progress
 
 ACCEPTED, REPEATED, REJECTED = SpanOutcome.ACCEPTED, SpanOutcome.REPEATED, SpanOutcome.REJECTED
 ROUTING = Routing(DEPLOYMENTS)
@@ -166,8 +167,7 @@ async def test_a_restart_brings_the_same_active_set_back(tmp_path_factory, event
                 await poller.tracker.finish(poller.active.get(key), 9)
         for number, sandbox in enumerate(poller.active):
             sandbox.progress = Progress(readings=number, leaked=True)
-            row = dump_progress(sandbox.progress)
-            await poller.database.write(lambda c, key=sandbox.key, row=row: store.save_progress(c, key, row, 9))
+            await poller.database.write(lambda c, seen=sandbox: save_progress(c, seen.key, seen.progress, 9))
         before = poller.state
     async with running(folder) as poller:
         assert poller.state == before
@@ -212,8 +212,7 @@ async def test_a_renamed_deployment_keeps_its_sandboxes_and_resurrects_none(fold
         await poller.tracker.commit([start(1, "live"), start(2, "ended")])
         live = poller.sandbox("live")
         live.progress.readings = 7
-        progress = dump_progress(live.progress)
-        await poller.database.write(lambda connection: store.save_progress(connection, live.key, progress, 1))
+        await poller.database.write(lambda connection: save_progress(connection, live.key, live.progress, 1))
     async with running(folder, routing=renamed) as poller:
         assert len(poller.active) == 2
         kept = poller.active.get(SandboxKey("new", "live"))
