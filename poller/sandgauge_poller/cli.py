@@ -55,6 +55,7 @@ def _parse_shard(context: click.Context, parameter: click.Parameter, text: str) 
 )
 def run(config_file: Path | None, shard: "Shard | None") -> None:
     """Run the poller until SIGTERM or Ctrl-C."""
+    from sandgauge_poller.event_loop import new_event_loop
     from sandgauge_poller.logs import set_up_logs
     from sandgauge_poller.tracking.store_file import StateError
 
@@ -63,7 +64,8 @@ def run(config_file: Path | None, shard: "Shard | None") -> None:
         config = config.as_shard(shard)
     set_up_logs(config.logs.level, config.logs.format)
     try:
-        asyncio.run(_run(config))
+        with asyncio.Runner(loop_factory=new_event_loop) as runner:
+            runner.run(_run(config))
     except (StateError, OSError) as error:
         raise click.ClickException(str(error)) from error
 

@@ -1,7 +1,7 @@
 """One bounded GET: time, size, redirects, encodings and errors are all settled here, and nothing is raised."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from http import HTTPStatus
@@ -65,7 +65,6 @@ class BoundedSession:
         clock: Clock,
         headers: Mapping[str, str],
         server_hostname: str | None = None,
-        trace_configs: Sequence[aiohttp.TraceConfig] = (),
     ) -> None:
         self._clock = clock
         self._server_hostname = server_hostname
@@ -77,7 +76,6 @@ class BoundedSession:
             headers={**_HEADERS, **headers},
             auto_decompress=False,
             trust_env=False,
-            trace_configs=list(trace_configs),
         )
         # The library sends a GET whose connection breaks a second time, past every rate and without a word.
         self._session._retry_connection = False  # noqa: SLF001  # there is no public way
@@ -89,9 +87,8 @@ class BoundedSession:
         *,
         asked: float,
         headers: Mapping[str, str] | None = None,
-        context: object = None,
     ) -> Answer:
-        """Ask once. `asked`, in monotonic seconds, is when the question came up; `context` goes to the traces."""
+        """Ask once. `asked`, in monotonic seconds, is when the question came up."""
         began, start_ns = self._clock.monotonic(), self._clock.now_ns()
         status: int | None = None
         body = b""
@@ -104,7 +101,6 @@ class BoundedSession:
                     headers=headers,
                     allow_redirects=False,
                     server_hostname=self._server_hostname,
-                    trace_request_ctx=context,
                 ) as response,
             ):
                 status = response.status

@@ -1,7 +1,8 @@
 """Metrics from the daemons themselves, over connections that are never opened unawares."""
 
+from contextvars import ContextVar
 from dataclasses import dataclass
-from types import SimpleNamespace
+from typing import Any
 
 import aiohttp
 
@@ -17,56 +18,53 @@ KEEPALIVE_S = 75.0
 
 
 @dataclass(slots=True)
-class _Connection:
-    may_be_new: bool
-    kept: bool = False
-    missing: bool = False
+class _Attempt:
+    may_connect: bool
+    is_refused: bool = False
 
 
-class _NoKeptConnection(aiohttp.ClientConnectionError):
-    pass
+_attempt: ContextVar[_Attempt] = ContextVar("attempt")
+
+
+class _NoKeptConnectionError(aiohttp.ClientConnectionError):
+    """There is no connection that is still open."""
+
+
+class _NeverUnawares(aiohttp.TCPConnector):
+    """Opens a connection only for an attempt that may: an address may have a new owner by now."""
+
+    async def _create_connection(self, *arguments: Any) -> Any:
+        attempt = _attempt.get()
+        if not attempt.may_connect:
+            attempt.is_refused = True
+            raise _NoKeptConnectionError
+        return await super()._create_connection(*arguments)
 
 
 class DirectConnections:
     """Connections to daemons: without the API key, which would end in untrusted code."""
 
     def __init__(self, tls: ClientTls, *, timeout_s: float, clock: Clock) -> None:
-        trace = aiohttp.TraceConfig()
-        trace.on_connection_reuseconn.append(_note_kept)
-        trace.on_connection_create_start.append(_refuse_new)
-        self._session = open_session(tls, clock=clock, keepalive_s=KEEPALIVE_S, headers={}, trace_configs=[trace])
+        self._session = open_session(tls, clock=clock, keepalive_s=KEEPALIVE_S, headers={}, connector=_NeverUnawares)
         self._bounds = Bounds(timeout_s, MAX_METRICS_BYTES)
 
     async def get_kept(self, target: Target, *, asked: float) -> Answer | None:
         """Read over a connection that is still open; None if there is none, and then nothing was sent."""
-        connection = _Connection(may_be_new=False)
-        answer = await self._get(target, connection, asked)
-        return None if connection.missing else answer
+        attempt = _Attempt(may_connect=False)
+        answer = await self._get(target, attempt, asked)
+        return None if attempt.is_refused else answer
 
     async def get_new(self, target: Target, *, asked: float) -> Answer:
         """Read a target that the control plane has just named."""
-        return await self._get(target, _Connection(may_be_new=True), asked)
+        return await self._get(target, _Attempt(may_connect=True), asked)
 
     async def close(self) -> None:
         """Close the connections."""
         await self._session.close()
 
-    async def _get(self, target: Target, connection: _Connection, asked: float) -> Answer:
-        headers = dict(target.headers)
-        return await self._session.get(target.url, self._bounds, asked=asked, headers=headers, context=connection)
-
-
-async def _note_kept(
-    _session: aiohttp.ClientSession, context: SimpleNamespace, _params: aiohttp.TraceConnectionReuseconnParams
-) -> None:
-    context.trace_request_ctx.kept = True
-
-
-async def _refuse_new(
-    _session: aiohttp.ClientSession, context: SimpleNamespace, _params: aiohttp.TraceConnectionCreateStartParams
-) -> None:
-    # The library would also reconnect by itself when a kept connection breaks, to an address that may have a new owner.
-    connection: _Connection = context.trace_request_ctx
-    if not connection.may_be_new:
-        connection.missing = not connection.kept
-        raise _NoKeptConnection
+    async def _get(self, target: Target, attempt: _Attempt, asked: float) -> Answer:
+        token = _attempt.set(attempt)
+        try:
+            return await self._session.get(target.url, self._bounds, asked=asked, headers=dict(target.headers))
+        finally:
+            _attempt.reset(token)

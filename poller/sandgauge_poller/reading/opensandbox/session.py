@@ -1,6 +1,6 @@
 """How an OpenSandbox deployment is asked: a control plane, or the daemons of its sandboxes."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import aiohttp
 
@@ -19,12 +19,11 @@ def open_session(
     clock: Clock,
     keepalive_s: float,
     headers: Mapping[str, str],
-    trace_configs: Sequence[aiohttp.TraceConfig] = (),
+    connector: type[aiohttp.TCPConnector] = aiohttp.TCPConnector,
 ) -> BoundedSession:
     """Return a session without a limit on connections, which would hold reads back without telling."""
     return BoundedSession(
-        aiohttp.TCPConnector(limit=0, ssl=client_context(tls), keepalive_timeout=keepalive_s),
+        connector(limit=0, ssl=client_context(tls), keepalive_timeout=keepalive_s),
         clock=clock,
         headers={**_HEADERS, **headers},
-        trace_configs=trace_configs,
     )
