@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sandgauge_demo.collector import JOINED, RunningCollector
+from sandgauge_demo.deployment import DeploymentSettings
 from support.otlp_sink import OtlpSink
 from support.real_collector import collector, complaints
 from support.running_poller import RunningPoller
@@ -33,12 +34,14 @@ class JoinedPipeline:
 
 
 @contextmanager
-def joined_pipeline(directory: Path, **sections: Any) -> Iterator[JoinedPipeline]:
+def joined_pipeline(
+    directory: Path, *, deployment: DeploymentSettings | None = None, **sections: Any
+) -> Iterator[JoinedPipeline]:
     """Run it in the directory with the given sections of the poller's configuration.
 
     At the end, fail for whatever the backends got that breaks the telemetry contract.
     """
-    with osb_in_thread() as osb, OtlpSink() as backends:
+    with osb_in_thread(deployment) as osb, OtlpSink() as backends:
         poller = RunningPoller(directory / "poller")
         with collector(
             directory / "collector",
@@ -57,4 +60,4 @@ def joined_pipeline(directory: Path, **sections: Any) -> Iterator[JoinedPipeline
             )
             with poller:
                 yield JoinedPipeline(osb, otelcol, poller, backends)
-    assert not backends.violations
+    assert not backends.violations, "\n".join(backends.violations)
