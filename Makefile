@@ -2,7 +2,7 @@
 
 PYTHON ?= python3
 UV ?= uv
-MINUTES ?= 30
+MINUTES ?= 10
 
 VENV := .venv
 DEMO_VENV := .venv-demo
@@ -36,10 +36,10 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test unit e2e-full bench soak fuzz lint format venv schemas dashboards collector lock clean
+.PHONY: help demo test unit e2e-full bench bench-quick bench-long bench-parts fuzz lint format venv schemas dashboards collector lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEMO_STAMP) ## run the whole pipeline on simulated sandboxes; needs Python alone
 	@$(DEMO_VENV)/bin/sandgauge demo
@@ -63,14 +63,19 @@ lint: venv ## check style, types, the direction of imports and the generated fil
 	@$(BIN)/python schemas/generate.py --check
 	@$(BIN)/python $(DASHBOARDS) --check
 
-bench: venv ## measure one poller, idle and with 1,000 simulated sandboxes, what the emitter costs Gym, and what usage of pods and containers costs
-	@PYTHONPATH=tests $(BIN)/python tests/bench/poller_load.py
+bench: venv ## measure the poller beside a bare loop and the obvious alternative; keeps results and quotes them in docs; an hour
+	@PYTHONPATH=tests $(BIN)/python -m bench --save
+
+bench-quick: venv ## the same in half a minute with 200 sandboxes, and keep nothing
+	@PYTHONPATH=tests $(BIN)/python -m bench --quick
+
+bench-long: venv ## replace a fifth of 5,000 sandboxes each minute, for MINUTES (10), and see that nothing grows; keeps results as well
+	@PYTHONPATH=tests $(BIN)/python -m bench.long --minutes $(MINUTES) --save
+
+bench-parts: venv ## measure what the emitter costs Gym, and what usage of pods and containers costs
 	@PYTHONPATH=tests $(BIN)/python tests/bench/gym_starts.py
 	@PYTHONPATH=tests $(BIN)/python tests/bench/usage_of_pods.py
 	@PYTHONPATH=tests $(BIN)/python tests/bench/usage_of_containers.py
-
-soak: venv ## let 10,000 sandboxes come and go below one poller for MINUTES (30), and see that nothing grows
-	@PYTHONPATH=tests $(BIN)/python tests/bench/soak.py --minutes $(MINUTES)
 
 fuzz: venv ## send a poller a million damaged bodies and a million forged spans; takes a quarter of an hour on two free cores
 	@PYTHONPATH=tests $(BIN)/python tests/bench/fuzz_ingest.py

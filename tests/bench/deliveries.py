@@ -39,12 +39,12 @@ class Deliveries:
         self._file = file
         self._position = 0
 
-    def more(self) -> Iterator[Delivery]:
-        """Yield what came since; the sink must have settled."""
+    def more(self, settled: int) -> Iterator[Delivery]:
+        """Yield what came since, up to the size to which the sink has settled: the rest may not be whole."""
         with self._file.open("rb") as file:
             file.seek(self._position)
-            while head := file.read(FRAME.size):
-                arrived_ns, is_traces, is_packed, size = FRAME.unpack(head)
+            while self._position < settled:
+                arrived_ns, is_traces, is_packed, size = FRAME.unpack(file.read(FRAME.size))
                 body = file.read(size)
                 self._position = file.tell()
                 kind = ExportTraceServiceRequest if is_traces else ExportMetricsServiceRequest

@@ -139,7 +139,7 @@ class FleetProcess:
 
 
 class SinkProcess:
-    """The sink in a process of its own; what it got is in `file` once `settle` has returned."""
+    """The sink in a process of its own; what it got is in `file`, up to what `settle` returns."""
 
     def __init__(self, core: int, file: Path) -> None:
         self._program = Program("sink", core, str(file))

@@ -8,7 +8,7 @@ from typing import Any
 
 from rich.table import Table
 
-from bench.figures import Steady, Subject
+from bench.figures import Minute, Steady, Subject
 from bench.results import LongResults, Results
 
 _Group = Sequence[Any]
@@ -63,26 +63,32 @@ def long_section(results: LongResults) -> Section:
         "tasks",
         "cadence p99 s",
         "accepted p99 s",
-        "health p99 / max ms",
+        "health p99 / max s",
     )
+    third = max(1, len(results.minutes) // 3)
     rows = [
-        (
-            str(one.minute),
-            f"{one.started:,}",
-            f"{one.cpu_ms_a_read:.3f}",
-            f"{one.core_share:.1%}",
-            f"{one.rss_mib:.0f}",
-            f"{one.open_files:,}",
-            str(one.threads),
-            f"{one.tasks:,}",
-            "" if one.cadence_s is None else f"{one.cadence_s.p99:.2f}",
-            "" if one.accepted_s is None else f"{one.accepted_s.p99:.2f}",
-            "" if one.health_s is None else f"{one.health_s.p99 * 1e3:.0f} / {one.health_s.max * 1e3:.0f}",
-        )
-        for one in results.minutes
+        *(_long_row(str(one.minute), [one]) for one in results.minutes),
+        _long_row("first third", results.minutes[:third]),
+        _long_row("last third", results.minutes[-third:]),
     ]
     title = f"{results.sandboxes:,} sandboxes, {results.churn:.0%} of them replaced each minute"
     return Section(title, columns, rows)
+
+
+def _long_row(name: str, minutes: Sequence[Minute]) -> Sequence[str]:
+    return (
+        name,
+        f"{minutes[-1].started:,}",
+        _shown(median(minutes, "cpu_ms_a_read"), "{:.3f}"),
+        _shown(median(minutes, "core_share"), "{:.1%}"),
+        _shown(median(minutes, "rss_mib"), "{:.0f}"),
+        _shown(median(minutes, "open_files"), "{:,.0f}"),
+        _shown(median(minutes, "threads"), "{:.0f}"),
+        _shown(median(minutes, "tasks"), "{:,.0f}"),
+        _several(minutes, "cadence_s", "p99"),
+        _several(minutes, "accepted_s", "p99"),
+        _several(minutes, "health_s", "p99", "max", form="{:.3f}"),
+    )
 
 
 def median(turns: Iterable[Any], figure: str) -> float | None:

@@ -36,11 +36,16 @@ class Sandbox:
     parent_span_id: str = field(default_factory=lambda: secrets.token_hex(8))
 
     @property
+    def rollout_id(self) -> str:
+        """The rollout that it serves."""
+        return f"rollout-{self.trace_id}"
+
+    @property
     def keys(self) -> Mapping[str, str]:
         """What joins its records to a rollout, beside what every start span says."""
         return {
             names.NEMO_RUN_ID: "bench-run",
-            names.NEMO_GYM_ROLLOUT_ID: f"rollout-{self.trace_id}",
+            names.NEMO_GYM_ROLLOUT_ID: self.rollout_id,
             names.NEMO_GYM_SANDBOX_REQUEST_ID: f"request-{self.parent_span_id}",
         }
 
@@ -114,6 +119,11 @@ class WatchedPoller(RunningPoller):
             **sections,
         }
         super().__init__(at.folder / "poller", config, program=[str(watched_poller.__file__)])
+
+    @property
+    def status_port(self) -> int:
+        """Where it says how it is."""
+        return int(self.status_url.rpartition(":")[2])
 
     def start_on_its_core(self) -> None:
         """Start it, again after `kill`, and return once it is ready."""

@@ -52,8 +52,7 @@ def measure_poller(plan: Plan, *, with_recovery: bool = False) -> tuple[Steady, 
         has_uvloop = running.has_uvloop
         fed_ns = _start_one_by_one(at, running)
         recovery = _recover(at, running, plan.sandboxes) if with_recovery else None
-        at.sink.settle()
-        seen = list(Deliveries(at.sink.file).more())
+        seen = list(Deliveries(at.sink.file).more(at.sink.settle()))
     read = list(readings(seen))
     punctual = {one.id for one in others}
     steady = Steady(
@@ -95,8 +94,7 @@ def measure_program(subject: Subject, plan: Plan, *, uvloop: bool = False) -> St
                 time.sleep(plan.seconds)
             if subject is Subject.ALTERNATIVE:
                 time.sleep(_LONE_PATIENCE_S)  # for what was read in the window to be sent
-        at.sink.settle()
-        seen = list(Deliveries(at.sink.file).more())
+        seen = list(Deliveries(at.sink.file).more(at.sink.settle()))
     read = list(readings(seen))
     return Steady(
         subject=subject,

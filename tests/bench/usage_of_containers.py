@@ -3,7 +3,7 @@
 One table of one run, in which all ways take turns: the poller's own code up to the numbers, the servers being processes
 of their own. One Docker is a stand-in that samples directly, as 24.0.7 and newer do; the other is the daemon that is
 installed here, or that of a Debian suite, with idle containers: there the CPU of the daemon with all that belongs to it
-stands beside. CPU, not time, so that a busy machine changes it little. Run it by `make bench`.
+stands beside. CPU, not time, so that a busy machine changes it little. Run it by `make bench-parts`.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """What reading costs the poller: sandboxes by one list of pod metrics, against readings of their own daemons.
 
 Both by the poller's own code and up to the numbers, without what becomes of them; the servers are processes of their
-own. CPU is this process's, so that a busy machine changes it little, and all take turns. Run it by `make bench`.
+own. CPU is this process's, so that a busy machine changes it little, and all take turns. Run it by `make bench-parts`.
 """
 
 import argparse
