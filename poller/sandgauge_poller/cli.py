@@ -154,6 +154,15 @@ def report(arguments: tuple[str, ...]) -> None:
     command(args=list(arguments), prog_name="sandgauge report")
 
 
+@cli.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+def top(arguments: tuple[str, ...]) -> None:
+    """Show a running poller's sandboxes as a live table."""
+    from sandgauge_poller.top.command import top as command
+
+    command(args=list(arguments), prog_name="sandgauge top")
+
+
 def _load(config_file: Path | None) -> "Config":
     """Return the configuration, or end with its errors on standard error."""
     from sandgauge_poller.config import ConfigErrors, find_config, load_config

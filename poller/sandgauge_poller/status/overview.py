@@ -11,7 +11,7 @@ from sandgauge_poller.status.concerns import concerns
 from sandgauge_poller.status.fleet import Fleet, Standing, is_failing, is_leaked
 from sandgauge_poller.status.observation import Observation
 from sandgauge_poller.status.readiness import Readiness
-from sandgauge_poller.status.rows import Json, plot, row
+from sandgauge_poller.status.rows import Json, known, plot, row
 from sandgauge_poller.status.watch import WatchedRecorder
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.store_file import StateError
@@ -76,7 +76,8 @@ class Overview:
             "readings": plot({"answered": self._recorder.answered, "failed": self._recorder.failed}, now_ns),
             "outbox": self._outbox(),
         }
-        return {**found, "concerns": [concern.as_json() for concern in concerns(found)]}
+        found["concerns"] = [concern.as_json() for concern in concerns(found)]
+        return known(found)
 
     def _deployments(self, tallies: dict[str | None, _Tally], control_planes: Json) -> list[Json]:
         intervals_s = self._observation.effective_intervals_s()

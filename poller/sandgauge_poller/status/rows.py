@@ -35,7 +35,7 @@ _USAGE = {
 def row(sandbox: Tracked, standing: Standing) -> Json:
     """Return what a table shows of a sandbox, with its plots."""
     keys, end = sandbox.keys, sandbox.progress.end
-    return _known(
+    return known(
         {
             "deployment": sandbox.deployment,
             "provider": keys.provider,
@@ -67,7 +67,7 @@ def detailed_row(sandbox: Tracked, standing: Standing, request: RequestRecord | 
         "trace_id": start.trace_id.hex() if start is not None else None,
         "scope": start.record.scope if start is not None else None,
         "requested": _amounts(request.requested) if request is not None else None,
-        "submitted": _known(
+        "submitted": known(
             {
                 "requests": _amounts(submission.requests) or None,
                 "limits": _amounts(submission.limits) or None,
@@ -86,7 +86,12 @@ def detailed_row(sandbox: Tracked, standing: Standing, request: RequestRecord | 
             for found in (progress.statistics[metric].result(),)
         },
     }
-    return row(sandbox, standing) | _known(more)
+    return row(sandbox, standing) | known(more)
+
+
+def known(fields: Mapping[str, Any]) -> Json:
+    """Return the fields that have a value."""
+    return {key: value for key, value in fields.items() if value is not None}
 
 
 def plot(hours: Mapping[str, Hour | None], now_ns: int) -> Json | None:
@@ -121,19 +126,19 @@ def _allocation(sandbox: Tracked) -> Json | None:
     status = progress.allocation_status
     if status is None:
         return None
-    known, placed = progress.allocation or Allocation(), progress.recorded_allocation or Allocation()
+    in_force, placed = progress.allocation or Allocation(), progress.recorded_allocation or Allocation()
     components = [
         {"name": component.name, "requests": _amounts(component.requests), "limits": _amounts(component.limits)}
-        for component in known.components
+        for component in in_force.components
     ]
-    main = main_component(known.components)
-    return _known(
+    main = main_component(in_force.components)
+    return known(
         {
             "source": status.source,
             "error_type": status.error_type,
             "components": components or None,
             "main_component": main.name if main is not None else None,
-            "notes": known.notes or None,
+            "notes": in_force.notes or None,
             "designator": _identity(placed.designator),
             "host": _identity(placed.host),
         }
@@ -146,7 +151,7 @@ def _reading(sandbox: Tracked) -> Json | None:
     if not numbers and not progress.failed_in_a_row_ns:
         return None
     failed = bool(progress.failed_in_a_row_ns)
-    return _known(
+    return known(
         {
             "source": ResourceSource.OPENSANDBOX_EXECD.value,
             "at": _seconds(progress.last_reading_ns),
@@ -164,7 +169,7 @@ def _usage(sandbox: Tracked) -> Json | None:
     if usage is None:
         return None
     failed = bool(usage.failed_in_a_row_ns)
-    return _known(
+    return known(
         {
             "source": usage.source.value,
             "at": _seconds(usage.last_reading_ns),
@@ -188,7 +193,7 @@ def _scope(quantity: str, decision: ScopeDecision | None) -> dict[str, str]:
 
 
 def _amounts(amounts: SandboxResourceAmounts) -> Json:
-    return _known({key.value: getattr(amounts, key) for key in RESOURCE_KEYS})
+    return known({key.value: getattr(amounts, key) for key in RESOURCE_KEYS})
 
 
 def _identity(identity: Identity | None) -> dict[str, str] | None:
@@ -202,7 +207,3 @@ def _seconds(time_ns: int | None) -> float | None:
 def _rounded(points: Iterable[float | None]) -> list[float | None]:
     """Return points as they can be seen apart: they are kept with seven digits anyway."""
     return [None if point is None or not isfinite(point) else float(f"{point:.4g}") for point in points]
-
-
-def _known(fields: Mapping[str, Any]) -> Json:
-    return {key: value for key, value in fields.items() if value is not None}

@@ -1,0 +1,1 @@
+"""The page's table in a terminal."""
