@@ -177,7 +177,7 @@ def test_spans_of_a_forked_child_arrive_although_it_is_killed(otlp_sink):
     child = int(process.stdout.readline())
     otlp_sink.wait_for(lambda sink: {"child-1", "child-2"} <= set(sandbox_ids(sink)))
     os.kill(child, signal.SIGKILL)
-    process.communicate(timeout=30)
+    process.communicate(timeout=60)
     assert sandbox_ids(otlp_sink) == ALL_OF_FORK
     assert process.returncode == 0
     arrivals = [(one.time_ns, span) for one in otlp_sink.requests() for span in spans_of(one.message)]

@@ -70,7 +70,7 @@ def send_starts(running, count):
 def self_metrics(running):
     """Return what the Collector says about itself: name, then exporter (or an empty text), then value."""
     found = {}
-    for line in requests.get(running.self_metrics_url, timeout=10).text.splitlines():
+    for line in requests.get(running.self_metrics_url, timeout=60).text.splitlines():
         if sample := re.fullmatch(r"(\w+)(?:{(.*)})? (\S+)", line):
             exporter = re.search(r'exporter="([^"]*)"', sample[2] or "")
             found.setdefault(sample[1], {})[exporter[1] if exporter else ""] = float(sample[3])

@@ -89,7 +89,7 @@ def post(running, authority, request, headers=GOOD):
     url = f"{secure_endpoint(running)}/v1/{signal}"
     with requests.Session() as session:
         session.trust_env = False
-        return session.post(url, json=request, headers=headers, verify=str(authority), timeout=10).status_code
+        return session.post(url, json=request, headers=headers, verify=str(authority), timeout=60).status_code
 
 
 def bearers(sink):
@@ -212,7 +212,7 @@ def pair(tmp_path, secrets, sink):
 
 
 def spans_seen(poller):
-    page = requests.get(f"{poller.status_url}/metrics", timeout=10).text
+    page = requests.get(f"{poller.status_url}/metrics", timeout=60).text
     return {outcome: float(count) for outcome, count in re.findall(r'poller_spans_total{outcome="(\w+)".*} (.*)', page)}
 
 

@@ -44,7 +44,7 @@ class Pipeline:
             session.trust_env = False
             for endpoint in (self.otelcol.endpoint, self.poller.endpoint):
                 headers = {"Content-Type": content_type}
-                answer = session.post(f"{endpoint}/v1/traces", data=message, headers=headers, timeout=10)
+                answer = session.post(f"{endpoint}/v1/traces", data=message, headers=headers, timeout=60)
                 assert answer.status_code == 200
 
     def span_counts(self):

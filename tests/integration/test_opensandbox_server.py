@@ -51,7 +51,7 @@ def read(url: str) -> tuple[requests.Response, float]:
 
 def answers(url: str) -> bool:
     """Whether execd listens: for a moment after creation it may not."""
-    return requests.get(url, timeout=10).ok
+    return requests.get(url, timeout=60).ok
 
 
 def test_sandbox_tells_its_state_but_neither_resources_nor_node(opensandbox_server, sandboxes):

@@ -33,7 +33,7 @@ def sandgauge(*arguments, cwd, **environment):
         env={"PATH": "/usr/bin:/bin", **environment},
         capture_output=True,
         text=True,
-        timeout=30,
+        timeout=120,
         check=False,
     )
 
@@ -129,7 +129,7 @@ def last_words(directory, configuration):
 
 def test_without_its_extra_it_says_what_to_install():
     answer = subprocess.run(
-        [sys.executable, "-c", WITHOUT_AN_EXTRA], capture_output=True, text=True, timeout=30, check=False
+        [sys.executable, "-c", WITHOUT_AN_EXTRA], capture_output=True, text=True, timeout=120, check=False
     )
     assert answer.returncode == 2
     assert (

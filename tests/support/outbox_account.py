@@ -28,6 +28,6 @@ def account(directory: Path, signal: str) -> Account:
     """Return the account of `traces` or `metrics`; `directory` is the state folder."""
     columns = ", ".join(Account.__slots__)
     uri = f"{(directory / STORE_FILE).absolute().as_uri()}?mode=ro"
-    with closing(sqlite3.connect(uri, uri=True, timeout=10)) as store:
+    with closing(sqlite3.connect(uri, uri=True, timeout=60)) as store:
         row = store.execute(f"SELECT {columns} FROM outbox_account WHERE signal = ?", (signal,)).fetchone()
     return Account(**dict(zip(Account.__slots__, row, strict=True)))

@@ -76,7 +76,7 @@ def send(running: RunningCollector, request: dict[str, Any]) -> int:
     signal = "traces" if "resourceSpans" in request else "metrics"
     with requests.Session() as session:
         session.trust_env = False
-        return session.post(f"{running.endpoint}/v1/{signal}", json=request, timeout=10).status_code
+        return session.post(f"{running.endpoint}/v1/{signal}", json=request, timeout=60).status_code
 
 
 def complaints(running: RunningCollector) -> list[str]:

@@ -115,7 +115,7 @@ def _refused_requests(poller):
     for content_type in ("application/x-protobuf", "application/json", INGEST_TOKEN):
         for body, token in bodies:
             headers = {"Authorization": f"Bearer {token}", "Content-Type": content_type}
-            answer = requests.post(f"{poller.endpoint}/v1/traces", data=body, headers=headers, timeout=10)
+            answer = requests.post(f"{poller.endpoint}/v1/traces", data=body, headers=headers, timeout=60)
             assert answer.status_code >= 400
             yield _all_of(answer)
 
@@ -124,7 +124,7 @@ def _status_pages(poller):
     for token in (STATUS_TOKEN, f"not-{STATUS_TOKEN}"):
         for path in ("healthz", "readyz", "metrics"):
             headers = {"Authorization": f"Bearer {token}"}
-            yield _all_of(requests.get(f"{poller.status_url}/{path}", headers=headers, timeout=10))
+            yield _all_of(requests.get(f"{poller.status_url}/{path}", headers=headers, timeout=60))
 
 
 def _all_of(answer):
@@ -174,7 +174,7 @@ def _printed(poller):
 def _break_the_store(poller):
     """Make errors of the poller's own, which it logs with their tracebacks."""
     store = poller.config_file.parent / "state" / STORE_FILE
-    with closing(sqlite3.connect(store, timeout=10)) as connection:
+    with closing(sqlite3.connect(store, timeout=60)) as connection:
         connection.execute("DROP TABLE outbox")
     wait_until(lambda: b"Traceback" in poller.log_file.read_bytes(), timeout_s=60, what="a traceback in the log")
 

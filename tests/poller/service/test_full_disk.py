@@ -41,7 +41,7 @@ def send(endpoint, *spans):
     request = traces(from_resource(GYM, *spans))
     with requests.Session() as session:
         session.trust_env = False
-        return session.post(f"{endpoint}/v1/traces", json=request, timeout=10)
+        return session.post(f"{endpoint}/v1/traces", json=request, timeout=60)
 
 
 def test_spans_wait_until_there_is_room(osb, make_poller, otlp_sink, small_disk):
@@ -125,7 +125,7 @@ def good_readings(poller):
 def get(poller, path):
     with requests.Session() as session:
         session.trust_env = False
-        return session.get(f"{poller.status_url}{path}", timeout=10)
+        return session.get(f"{poller.status_url}{path}", timeout=60)
 
 
 def start_in_vain(poller):

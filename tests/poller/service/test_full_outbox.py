@@ -31,7 +31,7 @@ def away():
 
 def account(file):
     """Return the counts of each signal, all of one moment; those that do not add up fail the test."""
-    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=10)) as store:
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=60)) as store:
         rows = store.execute(ACCOUNT).fetchall()
     assert all(produced == sum(others) for _, produced, *others, _ in rows)
     assert sum(row[-1] for row in rows) <= MAX_SIZE

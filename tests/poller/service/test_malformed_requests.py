@@ -27,6 +27,6 @@ def test_malformed_requests_are_refused_and_not_quoted(make_poller, level):
 
 def _answer(url, request):
     address = urlsplit(url)
-    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+    with socket.create_connection((address.hostname, address.port), timeout=60) as connection:
         connection.sendall(request)
         return connection.recv(100)

@@ -36,7 +36,7 @@ def retimed(span, times):
 
 
 def numbers_on_the_page(poller):
-    page = requests.get(f"{poller.status_url}/metrics", timeout=10).text
+    page = requests.get(f"{poller.status_url}/metrics", timeout=60).text
     return {series: float(value) for series, value in re.findall(r"^(\w\S*) (\S+)$", page, re.MULTILINE)}
 
 

@@ -14,7 +14,7 @@ SAMPLE = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
 def get(url):
     with requests.Session() as session:
         session.trust_env = False
-        return session.get(url, timeout=10)
+        return session.get(url, timeout=60)
 
 
 def control_plane_of(poller):

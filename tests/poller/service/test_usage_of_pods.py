@@ -56,7 +56,7 @@ def test_one_list_tells_what_each_sandbox_uses_and_its_summary_says_so(osb, clus
         cluster.killed.add(f"{with_sidecar}-0")
         otlp_sink.wait_for(lambda seen: errors(seen, vanishing)[-1:] == [ErrorType.NO_READING.value])
         otlp_sink.wait_for(
-            lambda seen: all(errors(seen, each).count(None) >= 3 for each in (alone, with_sidecar)), timeout=30
+            lambda seen: all(errors(seen, each).count(None) >= 3 for each in (alone, with_sidecar)), timeout=60
         )
         feed(poller.endpoint, *map(stop_span, (alone, with_sidecar, vanishing)))
         otlp_sink.wait_for(lambda seen: len(seen.spans(SUMMARY)) == 3)
