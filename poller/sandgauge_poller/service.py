@@ -4,10 +4,11 @@ import asyncio
 import gc
 import logging
 import resource
+import socket
 import sqlite3
 import ssl
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
 
@@ -15,10 +16,11 @@ from sandgauge_poller.config import Config, Export, Ingest
 from sandgauge_poller.export.answer import Verdict
 from sandgauge_poller.export.collector_client import connect, send
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
+from sandgauge_poller.export.handover import HandedOver, Sink
 from sandgauge_poller.export.messages import TELEMETRY_SCOPE
 from sandgauge_poller.export.recorder import KnownKills, Recorder
 from sandgauge_poller.export.sandbox_encoding import PointSettings
-from sandgauge_poller.ingest.intake import Intake
+from sandgauge_poller.ingest.intake import CommitEvents, Intake
 from sandgauge_poller.ingest.quarantine import Quarantine
 from sandgauge_poller.ingest.server import IngestServer, IngestSettings
 from sandgauge_poller.logs import say_repeats
@@ -29,9 +31,10 @@ from sandgauge_poller.reading.loop import ReadingLoop
 from sandgauge_poller.reading.provider import Provider
 from sandgauge_poller.reading.schedule import Pacer
 from sandgauge_poller.reading.usage.build import open_sources
-from sandgauge_poller.reading.usage.loop import UsageLoop
+from sandgauge_poller.reading.usage.loop import PlacedSource, UsageLoop
 from sandgauge_poller.self_histograms import SelfHistograms
 from sandgauge_poller.self_metrics import SelfMetrics, make_meter_provider
+from sandgauge_poller.shared_fleet import Parts, SharedFleet, SharedLog, open_shared_log
 from sandgauge_poller.status.api import Api
 from sandgauge_poller.status.fleet import Fleet
 from sandgauge_poller.status.metrics_page import MetricsPage
@@ -40,7 +43,7 @@ from sandgauge_poller.status.overview import Overview
 from sandgauge_poller.status.readiness import Readiness
 from sandgauge_poller.status.server import StatusServer
 from sandgauge_poller.status.watch import WatchedRecorder
-from sandgauge_poller.tracking.active_set import ActiveSet
+from sandgauge_poller.tracking.active_set import ActiveSet, Tracked
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.ownership import Owns, owns_all, owns_shard
 from sandgauge_poller.tracking.routing import DeploymentNames, Routing
@@ -64,6 +67,9 @@ _GARBAGE_THRESHOLDS = (10_000, 50, 200)
 _FLUSH_S = 2.0
 _LAST_METRICS_S = 0.5
 _CLOSE_S = 1.0
+
+
+Finish = Callable[[Tracked], Awaitable[None]]
 
 
 class Poller:
@@ -97,51 +103,98 @@ class Poller:
             stack.push_async_callback(_flush, delivery)
             providers = await stack.enter_async_context(open_providers(self._config, self._clock))
             active = ActiveSet(self._routing(), self._config.tracking.max_sandboxes)
+            shared = await self._shared_log(stack)
+            owns = self._owns() if shared is None else shared.share.owns
             # The loop needs the tracker to let go of sandboxes, and the tracker the loop to hear of changes.
-            tracker = Tracker(database, active, lambda change: reading.on_change(change), self._owns())  # noqa: PLW0108  # not made yet
+            tracker = Tracker(database, active, lambda change: reading.on_change(change), owns)  # noqa: PLW0108  # not made yet
             recorder = self._recorder(database, metrics, delivery, lambda sandbox: usage.kills(sandbox))  # noqa: PLW0108  # the same
             watched = WatchedRecorder(recorder)
-            context = self._reading_context(providers, tracker, watched, metrics)
+            handed_over = None if shared is None else HandedOver(watched, shared.log.hand_over, self._clock)
+            sink: Sink = watched if handed_over is None else handed_over
+            context = self._reading_context(providers, self._finish(tracker, handed_over), sink, metrics)
             observation = Observation(active, context, database, self._clock.now_ns)
             metrics.observe(observation)
             reading = ReadingLoop(context, active)
             stack.push_async_callback(reading.stop)
             sources = await stack.enter_async_context(open_sources(self._config.usage_sources, self._clock))
-            usage = UsageLoop(sources, active, reading, sink=watched, metrics=metrics, clock=self._clock)
-            restored = await tracker.restore()
+            usage = UsageLoop(sources, active, reading, sink=sink, metrics=metrics, clock=self._clock)
+            restored = await tracker.restore() if shared is None else 0
             parts = [reading.run(), self._maintain(tracker, context), self._say_repeats(), _fail_with(database.damage)]
             if sources:
                 parts.append(usage.run())
+            intake = self._intake(tracker.commit if shared is None else shared.log.publish, metrics)
+            if shared is not None and handed_over is not None:
+                member = SharedFleet(
+                    shared,
+                    Parts(
+                        database=database,
+                        active=active,
+                        tracker=tracker,
+                        reading=reading,
+                        recorder=recorder,
+                        handed_over=handed_over,
+                        metrics=metrics,
+                        clock=self._clock,
+                    ),
+                )
+                parts += await stack.enter_async_context(member.joined(intake, self._config.state.directory))
             background = [asyncio.create_task(part) for part in parts]
             stack.push_async_callback(_cancel, background)
             self._readiness.providers = providers
-            sweeps = {placed.source.source: placed.source.interval_s for placed in sources}
-            fleet = Fleet(active, context, sweeps, self._clock.now_ns)
-            overview = Overview(fleet, observation, self._readiness, watched)
-            status = StatusServer(self._config.status, self._readiness, page, Api(fleet, overview, observation))
-            stack.push_async_callback(status.stop)
-            logger.info("status on http://%s:%d", *await _start("status.endpoint", status))
-            await self._listen(stack, tracker, reading, metrics)
+            api = self._api(active, context, sources, observation, watched)
+            status = StatusServer(self._config.status, self._readiness, page, api)
+            logger.info("status on http://%s:%d", *await _serve(stack, "status.endpoint", status))
+            await self._listen(stack, intake, reading)
             logger.info("ready: %d deployments, %d sandboxes restored", len(providers), restored)
             if not providers:
                 logger.warning("no deployment is configured: spans are taken in, and no sandbox is read")
             await _until(stop, background)
             logger.info("stopping")
 
-    async def _listen(
-        self, stack: AsyncExitStack, tracker: Tracker, reading: ReadingLoop, metrics: SelfMetrics
-    ) -> None:
-        quarantine = Quarantine(self._config.state.directory / "quarantine", self._clock.now_ns)
-        intake = Intake(tracker.commit, metrics, quarantine, self._clock.now_ns)
+    def _api(
+        self,
+        active: ActiveSet,
+        context: ReadingContext,
+        sources: Sequence[PlacedSource],
+        observation: Observation,
+        watched: WatchedRecorder,
+    ) -> Api:
+        """Return what the page and the live table ask."""
+        sweeps = {placed.source.source: placed.source.interval_s for placed in sources}
+        fleet = Fleet(active, context, sweeps, self._clock.now_ns)
+        return Api(fleet, Overview(fleet, observation, self._readiness, watched), observation)
+
+    async def _listen(self, stack: AsyncExitStack, intake: Intake, reading: ReadingLoop) -> None:
         ingest = IngestServer(_ingest_settings(self._config.ingest), intake, reading.final_reading)
-        stack.push_async_callback(ingest.stop)
-        logger.info("spans on http://%s:%d/v1/traces", *await _start("ingest.endpoint", ingest))
+        logger.info("spans on http://%s:%d/v1/traces", *await _serve(stack, "ingest.endpoint", ingest))
         self._readiness.ingest = True
+
+    async def _shared_log(self, stack: AsyncExitStack) -> SharedLog | None:
+        """Return the log that pollers share, open until the stack ends; None where there is none."""
+        kafka = self._config.ingest.kafka
+        return await stack.enter_async_context(open_shared_log(kafka)) if kafka.brokers else None
+
+    def _intake(self, commit: CommitEvents, metrics: SelfMetrics) -> Intake:
+        quarantine = Quarantine(self._config.state.directory / "quarantine", self._clock.now_ns)
+        return Intake(commit, metrics, quarantine, self._clock.now_ns)
 
     def _instance(self) -> str | None:
         """Return what tells this poller from the others, where there are others."""
+        if self._config.ingest.kafka.brokers:
+            return socket.gethostname()
         shard = self._config.ingest.shard
         return None if shard is None else f"shard-{shard.index}"
+
+    def _finish(self, tracker: Tracker, handed_over: HandedOver | None) -> Finish:
+        """Return what lets go of a sandbox that is done with."""
+
+        async def finish(sandbox: Tracked) -> None:
+            now_ns = self._clock.now_ns()
+            await tracker.finish(sandbox, now_ns)
+            if handed_over is not None:
+                handed_over.done(sandbox.key, now_ns)
+
+        return finish
 
     def _owns(self) -> Owns:
         shard = self._config.ingest.shard
@@ -188,7 +241,7 @@ class Poller:
         return Routing([DeploymentNames(d.name, d.provider, d.identities) for d in self._config.deployments])
 
     def _reading_context(
-        self, providers: Mapping[str, Provider], tracker: Tracker, sink: RecordSink, metrics: SelfMetrics
+        self, providers: Mapping[str, Provider], finish: Finish, sink: RecordSink, metrics: SelfMetrics
     ) -> ReadingContext:
         sampling = self._config.sampling
         settings = ReadingSettings(
@@ -207,7 +260,7 @@ class Poller:
             providers=providers,
             sink=sink,
             metrics=metrics,
-            finish=lambda sandbox: tracker.finish(sandbox, self._clock.now_ns()),
+            finish=finish,
             first_reads={d.name: Pacer(d.max_requests_per_second) for d in self._config.deployments},
             without_execd=frozenset(d.name for d in self._config.deployments if not d.execd),
         )
@@ -230,8 +283,12 @@ class Poller:
                 logger.exception("the store could not be tidied up; it is tried again in %g s", _MAINTENANCE_S)
 
 
-async def _start(key: str, server: StatusServer | IngestServer) -> tuple[str, int]:
-    """Have a server listen, and return its address; raises OSError with the key that says where, and the cure."""
+async def _serve(stack: AsyncExitStack, key: str, server: StatusServer | IngestServer) -> tuple[str, int]:
+    """Have a server listen until the stack ends, and return its address.
+
+    Raises OSError with the key that says where, and the cure.
+    """
+    stack.push_async_callback(server.stop)
     try:
         return await server.start()
     except OSError as error:

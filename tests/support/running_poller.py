@@ -39,7 +39,7 @@ class RunningPoller:
     ) -> None:
         self._program = program
         directory.mkdir(parents=True, exist_ok=True)
-        self._ingest_port, self._status_port = _free_ports(2)
+        self._ingest_port, self._status_port = free_ports(2)
         self.endpoint = f"http://127.0.0.1:{self._ingest_port}"
         self.status_url = f"http://127.0.0.1:{self._status_port}"
         self.log_file = directory / "poller.log"
@@ -135,7 +135,7 @@ class RunningPoller:
             self._process = None
 
 
-def _free_ports(count: int) -> list[int]:
+def free_ports(count: int) -> list[int]:
     """Return free ports below those that the system gives out by itself: a poller that comes back must find its own."""
     ports: set[int] = set()
     while len(ports) < count:

@@ -2,6 +2,7 @@
 
 from sandgauge_poller.config.deployment import Deployment
 from sandgauge_poller.config.errors import ConfigError, ConfigErrors, ConfigWarning, InvalidValueError, render
+from sandgauge_poller.config.kafka import Kafka
 from sandgauge_poller.config.loading import load_config
 from sandgauge_poller.config.locate import find_config, smallest_config
 from sandgauge_poller.config.model import (
@@ -39,6 +40,7 @@ __all__ = [
     "Export",
     "Ingest",
     "InvalidValueError",
+    "Kafka",
     "ListenAddress",
     "Logs",
     "MetricIds",

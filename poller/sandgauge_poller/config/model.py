@@ -12,6 +12,7 @@ from pydantic import BeforeValidator, Field, PrivateAttr, SecretStr, ValidationI
 
 from sandgauge_poller.config.deployment import Deployment
 from sandgauge_poller.config.errors import ConfigWarning, InvalidValueError
+from sandgauge_poller.config.kafka import Kafka
 from sandgauge_poller.config.section import EMPTY_WHEN_NONE, PositiveInt, Section
 from sandgauge_poller.config.shard import Shard
 from sandgauge_poller.config.tls import ClientTls, ServerTls
@@ -63,6 +64,15 @@ class Ingest(Listener):
     max_request_body_size: Size = 20 * 1024**2
     tls: ServerTls = ServerTls()
     shard: OptionalShard = None
+    kafka: Kafka = Kafka()
+
+    @field_validator("kafka")
+    @classmethod
+    def _one_way_to_share(cls, kafka: Kafka, info: ValidationInfo) -> Kafka:
+        if kafka.brokers and info.data.get("shard") is not None:
+            cure = "leave out ingest.shard: with Kafka the pollers share the sandboxes by themselves"
+            raise InvalidValueError("stands beside ingest.shard", cure, below=("brokers",))
+        return kafka
 
 
 class Status(Listener):

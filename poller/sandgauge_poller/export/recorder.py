@@ -141,6 +141,10 @@ class Recorder:
         """Keep progress that no record carries."""
         await self._commit(sandbox, [])
 
+    def let_go(self, sandbox: Tracked) -> None:
+        """Compare a sandbox with its neighbours no more: another poller reads it from now on."""
+        self._host_totals.forget(sandbox.key)
+
     def _take_last_kills(self, sandbox: Tracked) -> None:
         """Take what is known of kills since the last reading: one of them may well be why the sandbox ended."""
         known = self._known_kills(sandbox)

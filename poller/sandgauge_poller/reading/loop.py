@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 
 from sandgauge_poller.ingest.final_reading import FinalReading
 from sandgauge_poller.reading.before_deletion import BeforeDeletion
@@ -33,6 +33,8 @@ class ReadingLoop:
         self._before_deletion = BeforeDeletion(context, self._endings)
         self._wake = asyncio.Event()
         self._waits_until: float | None = None
+        self._going = asyncio.Event()
+        self._going.set()
         self._running: dict[tuple[SandboxKey, Task], asyncio.Task[None]] = {}
         self._handlers: dict[Task, _Handler] = {
             Task.STOP: self._stop,
@@ -49,6 +51,7 @@ class ReadingLoop:
         """Start what is due, for ever; ends by cancellation, which waits for nothing."""
         schedule, monotonic = self._context.schedule, self._context.clock.monotonic
         while True:
+            await self._going.wait()
             self._wake.clear()
             for due in schedule.pop_due(monotonic()):
                 self._start(due)
@@ -65,6 +68,28 @@ class ReadingLoop:
         next_due = self._context.schedule.next_due()
         if next_due is not None and (self._waits_until is None or next_due < self._waits_until):
             self._wake.set()
+
+    async def hold(self, patience_s: float) -> None:
+        """Begin nothing new, and return when what is in flight is through, or after so many seconds."""
+        self._going.clear()
+        if self._running:
+            await asyncio.wait(list(self._running.values()), timeout=patience_s)
+
+    def go_on(self) -> None:
+        """Read on after `hold`."""
+        self._going.set()
+        self._wake.set()
+
+    def let_go(self, sandboxes: Collection[Tracked]) -> None:
+        """Leave sandboxes, which are in the active set no more, to another poller: nothing of them has ended."""
+        keys = {sandbox.key for sandbox in sandboxes}
+        for sandbox in sandboxes:
+            self._endings.leave(sandbox)
+            self._context.schedule.drop(sandbox.key)
+            self._context.paces.pop(sandbox.key, None)
+        for (key, _), task in list(self._running.items()):
+            if key in keys:
+                task.cancel()
 
     async def stop(self) -> None:
         """Cancel every reading in flight."""
@@ -91,7 +116,7 @@ class ReadingLoop:
 
     def is_live(self, sandbox: Tracked) -> bool:
         """Tell whether its usage is worth asking for: it is read, and as far as is known it lives."""
-        return self._context.state(sandbox) in (SandboxState.ACTIVE, SandboxState.PAUSED)
+        return self._going.is_set() and self._context.state(sandbox) in (SandboxState.ACTIVE, SandboxState.PAUSED)
 
     def usage_answered(self, sandbox: Tracked, error_type: ErrorType | None) -> None:
         """Ask for a sandbox's state where no reading of its daemon does: it may have ended, or have been resumed."""

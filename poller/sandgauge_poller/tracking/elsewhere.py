@@ -5,16 +5,28 @@ summary; everybody else needs to know no more than that it was.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sandgauge_poller.ingest.event_json import EventKind
-from sandgauge_poller.tracking import store
+from sandgauge_poller.tracking import progress_rows, store
 from sandgauge_poller.tracking.active_set import SandboxKey
+from sandgauge_poller.tracking.phase import phase
 from sandgauge_poller.tracking.progress import Progress, dump_progress
+from sandgauge_poller.tracking.progress_rows import ProgressRow
+from sandgauge_poller.tracking.tally import dump_tally
 from sandgauge_schemas import names
 
 _LONGER_NS = 6 * 24 * 3600 * 10**9
 """By so much longer than others a sandbox is remembered that never stopped: its end is known to its owner alone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was seen of a sandbox until a time (ns since the epoch)."""
+
+    progress: Progress
+    until_ns: int
 
 
 def followed(connection: sqlite3.Connection) -> set[SandboxKey]:
@@ -23,13 +35,52 @@ def followed(connection: sqlite3.Connection) -> set[SandboxKey]:
     return {SandboxKey(owner, sandbox_id) for owner, sandbox_id in connection.execute(query)}
 
 
-def take_over(connection: sqlite3.Connection, keys: Sequence[SandboxKey]) -> None:
-    """Follow sandboxes from now on."""
-    inherited = dump_progress(Progress(inherited=True))
+def follow(connection: sqlite3.Connection, sandboxes: Mapping[SandboxKey, Progress], now_ns: int) -> None:
+    """Follow sandboxes from now on, of which so much is known."""
+    for key in sandboxes:
+        connection.execute(
+            "UPDATE sandbox SET state = 'live' WHERE owner = ? AND sandbox_id = ?", (key.owner, key.sandbox_id)
+        )
+    rows = [
+        ProgressRow(key, phase(key.sandbox_id), dump_tally(progress), dump_progress(progress))
+        for key, progress in sandboxes.items()
+    ]
+    progress_rows.save(connection, rows, now_ns)
+
+
+def newest(
+    connection: sqlite3.Connection, keys: Iterable[SandboxKey], seen: Mapping[SandboxKey, Seen]
+) -> dict[SandboxKey, Progress]:
+    """Return those that are not done with, each with what was seen of it last, here or by another poller."""
+    new = "INSERT OR IGNORE INTO sandbox (owner, sandbox_id, state, updated_ns) VALUES (?, ?, 'elsewhere', 0)"
+    query = "SELECT state, updated_ns FROM sandbox WHERE owner = ? AND sandbox_id = ?"
+    found: dict[SandboxKey, Progress] = {}
+    for key in keys:
+        connection.execute(new, (key.owner, key.sandbox_id))
+        state, updated_ns = connection.execute(query, (key.owner, key.sandbox_id)).fetchone()
+        if state == "done":
+            continue
+        known = [seen[key]] if key in seen else []
+        own = progress_rows.load(connection, key)
+        if own is not None:
+            until_ns = max(updated_ns, own.last_reading_ns or 0, *own.failed_in_a_row_ns[-1:])
+            known.append(Seen(own, until_ns))
+        found[key] = max(known, key=lambda each: each.until_ns).progress if known else Progress()
+    return found
+
+
+def leave(connection: sqlite3.Connection, keys: Iterable[SandboxKey]) -> None:
+    """Follow sandboxes no more, and keep what was seen of them."""
     connection.executemany(
-        "UPDATE sandbox SET state = 'live', progress = ? WHERE owner = ? AND sandbox_id = ?",
-        [(inherited, key.owner, key.sandbox_id) for key in keys],
+        "UPDATE sandbox SET state = 'elsewhere' WHERE owner = ? AND sandbox_id = ? AND state = 'live'",
+        [(key.owner, key.sandbox_id) for key in keys],
     )
+
+
+def spans(connection: sqlite3.Connection, key: SandboxKey) -> list[tuple[bytes, bytes]]:
+    """Return the ids of the spans that are known of a sandbox."""
+    query = "SELECT trace_id, span_id FROM event WHERE owner = ? AND subject = ?"
+    return connection.execute(query, (key.owner, key.sandbox_id)).fetchall()
 
 
 def let_go(connection: sqlite3.Connection, keys: Sequence[SandboxKey]) -> None:
@@ -38,6 +89,8 @@ def let_go(connection: sqlite3.Connection, keys: Sequence[SandboxKey]) -> None:
         "UPDATE sandbox SET state = 'elsewhere', progress = NULL WHERE owner = ? AND sandbox_id = ?",
         [(key.owner, key.sandbox_id) for key in keys],
     )
+    for key in keys:
+        progress_rows.forget(connection, key)
 
 
 def end(connection: sqlite3.Connection, key: SandboxKey, now_ns: int) -> None:

@@ -69,6 +69,25 @@ def load_all(connection: sqlite3.Connection) -> dict[SandboxKey, Progress]:
     return found
 
 
+def load(connection: sqlite3.Connection, key: SandboxKey) -> Progress | None:
+    """Return the progress of one sandbox; None where there is none that can be read."""
+    query = (
+        "SELECT s.progress, t.counts FROM sandbox s LEFT JOIN tally t ON t.phase = ? AND t.owner = s.owner"
+        " AND t.sandbox_id = s.sandbox_id WHERE s.owner = ? AND s.sandbox_id = ? AND s.progress IS NOT NULL"
+    )
+    found = connection.execute(query, (phase(key.sandbox_id), *key)).fetchone()
+    if found is None:
+        return None
+    row, counts = found
+    try:
+        progress = load_progress(row)
+        if counts is not None:
+            apply_tally(progress, counts)
+    except (ValueError, TypeError):
+        return None
+    return progress
+
+
 def forget(connection: sqlite3.Connection, key: SandboxKey) -> None:
     """Remove the tally of a sandbox that is done with."""
     connection.execute(

@@ -65,14 +65,14 @@ class Tracker:
 
     async def _settle(self, followed: set[SandboxKey]) -> None:
         """Keep what is this poller's own, which since it last ran may be others: what is over stays where it was."""
-        taken, left, over = [], [], []
+        taken: dict[SandboxKey, Progress] = {}
+        left, over = [], []
         for sandbox in self._active:
             key, stop = sandbox.key, sandbox.lifecycle.stop
             is_over = stop is not None or sandbox.progress.end is not None
             if key in followed if is_over else self._owns(key.sandbox_id):
                 if key not in followed:
-                    sandbox.progress = Progress(inherited=True)
-                    taken.append(key)
+                    taken[key] = sandbox.progress = Progress(inherited=True)
                 continue
             self._active.discard(sandbox)
             if stop is None:
@@ -81,7 +81,7 @@ class Tracker:
                 over.append((key, stop.received_ns))
 
         def write(connection: sqlite3.Connection) -> None:
-            elsewhere.take_over(connection, taken)
+            elsewhere.follow(connection, taken, 0)
             elsewhere.let_go(connection, left)
             for key, stopped_ns in over:
                 elsewhere.end(connection, key, stopped_ns)

@@ -1,0 +1,131 @@
+"""The Kafka client, an extra: imported when it is used, and spoken to in one place."""
+
+import ssl
+from collections.abc import Awaitable, Callable, Iterable
+from importlib import import_module
+from typing import Any
+
+from sandgauge_poller.config import Kafka
+
+HEARTBEATS = 10
+"""In the time after which a silent poller counts as dead; at the first of them it hears that the shares change."""
+
+_REQUEST_TIMEOUT_S = 5.0
+"""A span's sender waits ten seconds for its answer, and a poller that stops five."""
+
+
+OnShare = Callable[[set[int]], Awaitable[None]]
+"""Hear of partitions that are taken away or given."""
+
+
+class KafkaUnavailableError(OSError):
+    """Kafka cannot be used: the message names the key and the cure."""
+
+
+class KafkaClients:
+    """Makes clients for the configured brokers; raises KafkaUnavailableError where the extra is missing."""
+
+    def __init__(self, kafka: Kafka) -> None:
+        try:
+            # By name, since it ships no types.
+            self._aiokafka = import_module("aiokafka")
+            self._admin = import_module("aiokafka.admin")
+            errors = import_module("aiokafka.errors")
+            sticky = import_module("aiokafka.coordinator.assignors.sticky.sticky_assignor")
+        except ImportError as error:
+            raise KafkaUnavailableError(
+                "ingest.kafka: needs the extra `kafka`; pip install 'sandgauge[kafka]'"
+            ) from error
+        self._kafka = kafka
+        self._sticky = sticky.StickyPartitionAssignor
+        self.error: type[Exception] = errors.KafkaError
+        """What every failure of a client is."""
+
+    async def started(self, client: Any) -> Any:
+        """Start a client; raises KafkaUnavailableError where no broker lets it in."""
+        try:
+            await client.start()
+        except self.error as error:
+            await client.stop()
+            where = ", ".join(self._kafka.brokers)
+            raise KafkaUnavailableError(
+                f"ingest.kafka.brokers: {where} cannot be used ({type(error).__name__}); start a broker there, or name"
+                " another, and look at ingest.kafka.tls and ingest.kafka.auth"
+            ) from error
+        return client
+
+    def admin(self) -> Any:
+        """Return a client that makes topics."""
+        return self._admin.AIOKafkaAdminClient(**self._common(), request_timeout_ms=_ms(_REQUEST_TIMEOUT_S))
+
+    def new_topic(self, name: str, partitions: int, **settings: str) -> Any:
+        """Return a topic to be made, with as many replicas as the brokers give by themselves."""
+        return self._admin.NewTopic(
+            name, partitions, replication_factor=-1, replica_assignments={}, topic_configs=settings
+        )
+
+    def producer(self) -> Any:
+        """Return a client whose messages are acknowledged once all replicas in sync have them, each once."""
+        return self._aiokafka.AIOKafkaProducer(
+            **self._common(),
+            acks="all",
+            enable_idempotence=True,
+            compression_type="gzip",
+            linger_ms=5,
+            request_timeout_ms=_ms(_REQUEST_TIMEOUT_S),
+        )
+
+    def consumer(self, group_id: str) -> Any:
+        """Return a client that reads from the start what its group has not; its offsets are moved by hand."""
+        return self._aiokafka.AIOKafkaConsumer(
+            **self._common(),
+            group_id=group_id,
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            session_timeout_ms=_ms(self._kafka.session_timeout),
+            heartbeat_interval_ms=_ms(self._kafka.session_timeout / HEARTBEATS),
+            rebalance_timeout_ms=_ms(max(self._kafka.session_timeout, 2 * _REQUEST_TIMEOUT_S)),
+            partition_assignment_strategy=(self._sticky,),
+            request_timeout_ms=_ms(_REQUEST_TIMEOUT_S + self._kafka.session_timeout),
+        )
+
+    def partition(self, topic: str, number: int) -> Any:
+        """Return what stands for a partition in the client's calls."""
+        return self._aiokafka.TopicPartition(topic, number)
+
+    def listener(self, revoked: OnShare, assigned: OnShare) -> Any:
+        """Return what a consumer tells of its share: both get the partitions' numbers."""
+
+        def told(on_share: OnShare) -> Callable[[object, Iterable[Any]], Awaitable[None]]:
+            return lambda _, partitions: on_share({partition.partition for partition in partitions})
+
+        methods = {"on_partitions_revoked": told(revoked), "on_partitions_assigned": told(assigned)}
+        return type("Listener", (self._aiokafka.ConsumerRebalanceListener,), methods)()
+
+    def _common(self) -> dict[str, Any]:
+        kafka = self._kafka
+        sasl = kafka.auth.sasl
+        protocol = ("SASL_" if sasl.username else "") + ("SSL" if kafka.tls.enabled else "PLAINTEXT")
+        return {
+            "bootstrap_servers": list(kafka.brokers),
+            "client_id": "sandgauge",
+            "security_protocol": protocol,
+            "ssl_context": _tls(kafka) if kafka.tls.enabled else None,
+            "sasl_mechanism": sasl.mechanism,
+            "sasl_plain_username": sasl.username or None,
+            "sasl_plain_password": sasl.password.get_secret_value() or None,
+        }
+
+
+def _tls(kafka: Kafka) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=kafka.tls.ca_file)
+    if kafka.tls.cert_file is not None:
+        context.load_cert_chain(kafka.tls.cert_file, kafka.tls.key_file)
+    if kafka.tls.insecure_skip_verify:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+def _ms(seconds: float) -> int:
+    return round(seconds * 1000)

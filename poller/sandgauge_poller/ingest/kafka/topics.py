@@ -1,0 +1,87 @@
+"""The topics: their names, what makes them, and which partition a sandbox is in."""
+
+import logging
+from dataclasses import dataclass, field
+from hashlib import blake2b
+
+from sandgauge_poller.config import Kafka
+from sandgauge_poller.ingest.kafka.client import KafkaClients, KafkaUnavailableError
+
+logger = logging.getLogger(__name__)
+
+_DAY_MS = str(24 * 3600 * 1000)
+_HOUR_MS = str(3600 * 1000)
+_EXISTS = 36
+"""Kafka's code for a topic that is there already, which is as good."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topics:
+    """Names of the three topics, and how many partitions that of the sandboxes has."""
+
+    lifecycle: str
+    """What a Collector writes: requests with spans."""
+    sandboxes: str
+    """Compacted: the events of each sandbox in its own partition, and what its owner has seen of it."""
+    inventory: str
+    """Requests and rollouts, which every poller reads; kept for a day."""
+    partitions: int
+
+    def partition_of(self, sandbox_id: str) -> int:
+        """Return the partition of a sandbox; the same on every machine and in every release."""
+        digest = blake2b(sandbox_id.encode(), digest_size=8).digest()
+        return int.from_bytes(digest) % self.partitions
+
+
+@dataclass(slots=True)
+class Share:
+    """The partitions of the sandboxes topic that are this poller's at present."""
+
+    topics: Topics
+    owned: set[int] = field(default_factory=set)
+
+    def owns(self, sandbox_id: str) -> bool:
+        """Tell whether a sandbox is this poller's."""
+        return self.topics.partition_of(sandbox_id) in self.owned
+
+
+async def open_topics(clients: KafkaClients, kafka: Kafka) -> Topics:
+    """Make the topics that are missing and return them; raises KafkaUnavailableError where that is impossible."""
+    sandboxes, inventory = f"{kafka.group_id}-sandboxes", f"{kafka.group_id}-inventory"
+    wanted = [
+        clients.new_topic(kafka.topic, kafka.partitions, **{"retention.ms": _DAY_MS}),
+        clients.new_topic(
+            sandboxes,
+            kafka.partitions,
+            # Only closed segments are compacted: closed by the hour, what is read at the start stays short.
+            **{"cleanup.policy": "compact", "segment.ms": _HOUR_MS, "min.cleanable.dirty.ratio": "0.2"},
+        ),
+        clients.new_topic(inventory, 1, **{"retention.ms": _DAY_MS}),
+    ]
+    admin = await clients.started(clients.admin())
+    try:
+        there = set(await admin.list_topics())
+        missing = [topic for topic in wanted if topic.name not in there]
+        if missing:
+            await _make(admin, missing)
+        described = {topic["topic"]: topic for topic in await admin.describe_topics([sandboxes])}
+        count = len(described[sandboxes]["partitions"])
+    except clients.error as error:
+        raise KafkaUnavailableError(
+            f"ingest.kafka: topics cannot be listed or made ({type(error).__name__}); make {kafka.topic}, {sandboxes}"
+            f" (cleanup.policy=compact) and {inventory} (one partition), or let the poller make them"
+        ) from error
+    finally:
+        await admin.close()
+    return Topics(kafka.topic, sandboxes, inventory, count)
+
+
+async def _make(admin: object, missing: list[object]) -> None:
+    answer = await admin.create_topics(missing)  # type: ignore[attr-defined]  # the client ships no types
+    for name, code, *_ in answer.topic_errors:
+        if code == 0:
+            logger.info("topic %s is made", name)
+        elif code != _EXISTS:
+            raise KafkaUnavailableError(
+                f"ingest.kafka: topic {name} cannot be made (Kafka's error {code}); make it, or let the poller make it"
+            )
