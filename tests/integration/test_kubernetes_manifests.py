@@ -187,6 +187,11 @@ def test_the_images_are_those_of_the_compose_stack(manifests):
     assert manifests.container("sandgauge-poller")["image"] == "sandgauge-poller:local"
 
 
+def tcp(*numbers):
+    """Return ports as a policy has them; without the protocol, which the API fills in, each apply would be a change."""
+    return [{"port": number, "protocol": "TCP"} for number in numbers]
+
+
 class TestNetworkPolicies:
     """What stands in them is where the product listens and what it calls."""
 
@@ -207,7 +212,7 @@ class TestNetworkPolicies:
 
     def test_only_the_collector_reaches_the_ingest_port(self, manifests):
         (rule,) = self.rules(manifests, "ingress", "sandgauge-poller")
-        assert rule["ports"] == [{"port": ports(manifests.container("sandgauge-poller"))["ingest"]}]
+        assert rule["ports"] == tcp(ports(manifests.container("sandgauge-poller"))["ingest"])
         (source,) = rule["from"]
         assert source.keys() == {"podSelector"}  # in its own namespace
         reaching = [
@@ -218,7 +223,7 @@ class TestNetworkPolicies:
     def test_all_but_sandboxes_reach_the_collectors_receivers_and_no_other_port(self, manifests):
         (rule,) = self.rules(manifests, "ingress", "sandgauge-collector")
         served = ports(manifests.container("sandgauge-collector"))
-        assert [port["port"] for port in rule["ports"]] == [served["otlp-grpc"], served["otlp-http"]]
+        assert rule["ports"] == tcp(served["otlp-grpc"], served["otlp-http"])
         (source,) = rule["from"]
         (expression,) = source["namespaceSelector"]["matchExpressions"]
         assert (expression["operator"], expression["values"]) == ("NotIn", ["opensandbox"])
@@ -228,13 +233,13 @@ class TestNetworkPolicies:
         config = yaml.safe_load(manifests.config_map("sandgauge-poller")["sandgauge.yaml"])
         service, _, port = config["export"]["endpoint"].removeprefix("http://").partition(":")
         collector = manifests.of_kind("Service")[service]["spec"]["selector"]
-        assert {"to": [{"podSelector": {"matchLabels": collector}}], "ports": [{"port": int(port)}]} in rules
-        assert {"ports": [{"port": 53, "protocol": "UDP"}, {"port": 53, "protocol": "TCP"}]} in rules
+        assert {"to": [{"podSelector": {"matchLabels": collector}}], "ports": tcp(int(port))} in rules
+        assert {"ports": [{"port": 53, "protocol": "UDP"}, *tcp(53)]} in rules
         (deployment,) = config["deployments"]
         namespace = deployment["endpoint"].removeprefix("http://").split(".")[1]
         assert self.to_namespace(namespace, 80) in rules
         assert self.to_namespace("opensandbox", EXECD_PORT) in rules
-        api = {"ports": [{"port": 443}, {"port": 6443}]}
+        api = {"ports": tcp(443, 6443)}
         with_usage = "usage" in VARIANTS[request.node.callspec.params["manifests"]]
         assert (api in rules) == with_usage
         assert len(rules) == 4 + with_usage
@@ -243,5 +248,5 @@ class TestNetworkPolicies:
     def to_namespace(name, port):
         return {
             "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}}}],
-            "ports": [{"port": port}],
+            "ports": tcp(port),
         }
