@@ -14,6 +14,7 @@ from sandgauge_poller.cli import cli
 from sandgauge_poller.config import Config, load_config, parse_shard
 from sandgauge_poller.health import complaint
 from sandgauge_schemas.quantity import parse_quantity
+from support.documents import code_block, document
 from support.feed import GYM, start_span
 from support.manifests import ROOT, Manifests, config_files, kustomization, ports, probes
 from support.otlp_json import from_resource, traces
@@ -80,18 +81,18 @@ def test_the_poller_listens_where_its_probes_and_services_look(manifests, config
         assert listener.auth.bearer_token.get_secret_value() == SECRET["poller-token"]
 
 
+def validated(files, environ):
+    """Have the real Collector check files, and return how it ended and what it said."""
+    command = [real_collector(files), "validate", *(f"--config={file}" for file in files)]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    return done.returncode, done.stdout, done.stderr
+
+
 @pytest.mark.parametrize("variant", ["manifests", "shards"])
 def test_the_collector_takes_its_files_and_says_nothing_against_them(variant, request, tmp_path):
     manifests = request.getfixturevalue(variant)
     files = written(manifests, tmp_path)
-    done = subprocess.run(
-        [real_collector(files), "validate", *(f"--config={file}" for file in files)],
-        env=manifests.environment(COLLECTOR, SECRET),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert validated(files, manifests.environment(COLLECTOR, SECRET)) == (0, "", "")
 
 
 @pytest.fixture
@@ -158,13 +159,16 @@ def test_the_collector_listens_where_its_probes_and_services_look(manifests):
 
 @pytest.mark.parametrize("variant", ["manifests", "shards"])
 def test_what_waits_finds_room_on_the_volumes(variant, request):
-    """The Collector's file is up to three times what waits in it; the poller keeps up to three damaged stores."""
+    """The Collector's file is up to three times what waits in it, and has room for three pollers.
+
+    The poller keeps up to three damaged stores.
+    """
     manifests = request.getfixturevalue(variant)
     base = manifests.config_map("sandgauge-collector")["otelcol.yaml"]
     (feed,) = map(int, re.findall(r"POLLER_QUEUE_BYTES:-(\d+)", base))
     (backend,) = set(map(int, re.findall(r"BACKEND_QUEUE_BYTES:-(\d+)", base)))
     pollers = manifests.workload(POLLER)["spec"]["replicas"]
-    assert storage(manifests, COLLECTOR) >= 3 * (pollers * feed + backend)
+    assert storage(manifests, COLLECTOR) >= 3 * (max(pollers, 3) * feed + backend)
     assert storage(manifests, POLLER) >= 4 * Config().export.sending_queue.max_size
 
 
@@ -180,6 +184,19 @@ def test_the_pollers_memory_has_room_for_what_its_senders_may_do_besides(manifes
     usual, most = (parse_quantity(resources[kind]["memory"]).value for kind in ("requests", "limits"))
     assert most >= usual + 4 * Config().ingest.max_request_body_size + 350 * 2**20
     assert "cpu" not in resources["limits"]  # a process that is halted within a second is late with all it reads
+
+
+def test_a_third_poller_is_added_as_the_documentation_says(shards, tmp_path):
+    third = code_block(document("kubernetes.md"), "yaml", "otlp_http/poller-2:")
+    files = written(shards, tmp_path)
+    second = yaml.safe_load(files[-1].read_text())["exporters"]["otlp_http/poller-1"]
+    first_two = yaml.safe_load(shards.config_map("sandgauge-collector")["otelcol.shards.yaml"])
+    whole = first_two["exporters"]["otlp_http/poller-1"] | second
+    added = yaml.safe_load(third)["exporters"]["otlp_http/poller-2"]
+    assert added.keys() == whole.keys()
+    assert {key: value for key, value in added.items() if value != whole[key]}.keys() == {"endpoint", "sending_queue"}
+    files[-1].write_text(third)
+    assert validated(files, shards.environment(COLLECTOR, SECRET)) == (0, "", "")
 
 
 def test_each_pod_of_the_shards_is_the_poller_of_one_exporter(shards):
