@@ -98,7 +98,7 @@ class Connection(HttpConnection):
         self._sandbox_id: str | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Find out who was called; nobody listens where no sandbox is."""
+        """Find out who was called, all on one port; nobody listens where no sandbox is."""
         super().connection_made(transport)
         address, self._fleet.port = self.transport.get_extra_info("sockname")[:2]
         if address == "127.0.0.1":

@@ -6,7 +6,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from bench.figures import Subject
-from bench.report import grouped, median
+from bench.medians import grouped, median
 from bench.results import Results
 
 PLOT = Path(__file__).parents[2] / "docs" / "figures" / "cost-of-a-reading.svg"

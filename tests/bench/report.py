@@ -1,14 +1,15 @@
 """Results as tables: the same rows on a terminal and in the documentation."""
 
-import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
 
+from bench.bars import Bar, bars
 from bench.figures import Minute, Steady, Subject
+from bench.medians import grouped, median
 from bench.results import LongResults, Results
 
 _Group = Sequence[Any]
@@ -45,6 +46,9 @@ def sections(results: Results) -> Iterator[Section]:
         yield _punctuality(telling)
     if results.hanging:
         yield _hanging(results)
+    measured = [bar for bar in bars(results) if bar.measured is not None]
+    if measured:
+        yield Section("Bars", ("what", "bar", "measured", "met"), [_bar_row(bar) for bar in measured])
     others = [*_recovery(results), *_ingest(results)]
     if others:
         yield Section("Recovery and ingest", ("what", "figure"), others)
@@ -91,18 +95,9 @@ def _long_row(name: str, minutes: Sequence[Minute]) -> Sequence[str]:
     )
 
 
-def median(turns: Iterable[Any], figure: str) -> float | None:
-    """Return the median of a figure, `name` or `name.rank`, over the turns that have it; None where none has."""
-    values = [value for turn in turns if (value := _figure(turn, figure)) is not None]
-    return statistics.median(values) if values else None
-
-
-def grouped(turns: Iterable[Steady]) -> dict[tuple[int, Subject], list[Steady]]:
-    """Return turns by size and subject, in their order."""
-    groups: dict[tuple[int, Subject], list[Steady]] = defaultdict(list)
-    for turn in turns:
-        groups[turn.sandboxes, turn.subject].append(turn)
-    return groups
+def _bar_row(bar: Bar) -> Sequence[str]:
+    bound = f"{'at least' if bar.at_least else 'at most'} {bar.form.format(bar.bound)}"
+    return (bar.what, bound, _shown(bar.measured, bar.form), "yes" if bar.is_met else "no")
 
 
 def _cost(turns: Sequence[Steady]) -> Section:
@@ -211,13 +206,6 @@ def _ingest(results: Results) -> Iterator[tuple[str, str]]:
         after = _several(results.requests, "answer_s", "p50", "p99", form="{:.3f}")
         figure = f"{rate:,.0f} a second, answered after the commit, p50 / p99 {after} s; {cost:.2f} ms of CPU a request"
         yield f"requests of one start span each, {results.requests[0].connections} connections", figure
-
-
-def _figure(turn: Any, figure: str) -> float | None:
-    name, _, rank = figure.partition(".")
-    value = getattr(turn, name)
-    found: float | None = getattr(value, rank) if rank and value is not None else value
-    return found
 
 
 def _shown(value: float | None, form: str) -> str:
