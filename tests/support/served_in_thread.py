@@ -15,6 +15,8 @@ class ServedInThread(ABC):
     An OSError before that, such as a port that is taken, is raised where the context was to be opened.
     """
 
+    start_timeout_s = _START_TIMEOUT_S
+
     def __init__(self, name: str) -> None:
         self._loop = asyncio.new_event_loop()
         self._ended = asyncio.Event()
@@ -24,7 +26,7 @@ class ServedInThread(ABC):
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if not self._started.wait(_START_TIMEOUT_S):
+        if not self._started.wait(self.start_timeout_s):
             raise TimeoutError(f"{self._thread.name} did not start")
         if self._failure is not None:
             self._thread.join()
