@@ -36,7 +36,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test unit e2e-full bench bench-quick bench-long bench-parts fuzz lint format venv schemas dashboards collector lock clean
+.PHONY: help demo test unit e2e-full bench bench-quick bench-long bench-parts bench-report fuzz lint format venv schemas dashboards collector lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ bench-parts: venv ## measure what the emitter costs Gym, and what usage of pods 
 	@PYTHONPATH=tests $(BIN)/python tests/bench/gym_starts.py
 	@PYTHONPATH=tests $(BIN)/python tests/bench/usage_of_pods.py
 	@PYTHONPATH=tests $(BIN)/python tests/bench/usage_of_containers.py
+
+bench-report: venv ## measure `sandgauge report` on files of a million spans; a quarter of an hour
+	@PYTHONPATH=tests $(BIN)/python tests/bench/report_spans.py
 
 fuzz: venv ## send a poller a million damaged bodies and a million forged spans; takes a quarter of an hour on two free cores
 	@PYTHONPATH=tests $(BIN)/python tests/bench/fuzz_ingest.py
