@@ -131,18 +131,22 @@ class Cadence:
     missed_share: float | None
 
 
-def cadence_of(readings: Iterable[Reading], interval_s: float) -> Cadence:
-    """Return it for readings of some window; a gap of k intervals is k - 1 missed ticks, a failed reading is one."""
+def cadence_of(readings: Iterable[Reading], interval_s: float, *, since_ns: int = 0) -> Cadence:
+    """Return it for readings that began `since_ns` and the intervals up to them, which may have begun before.
+
+    A gap of k intervals is k - 1 missed ticks, and a failed reading is one.
+    """
     starts: dict[str, list[int]] = defaultdict(list)
     failed = 0
     for reading in readings:
         starts[reading.sandbox_id].append(reading.start_ns)
-        failed += reading.error_type is not None
-    intervals, skipped = [], 0
+        failed += reading.error_type is not None and reading.start_ns >= since_ns
+    intervals, skipped, read = [], 0, 0
     for times in starts.values():
+        read += sum(time >= since_ns for time in times)
         for earlier, later in pairwise(sorted(times)):
-            intervals.append((later - earlier) / 1e9)
-            skipped += max(0, round(intervals[-1] / interval_s) - 1)
-    read = sum(map(len, starts.values()))
+            if later >= since_ns:
+                intervals.append((later - earlier) / 1e9)
+                skipped += max(0, round(intervals[-1] / interval_s) - 1)
     due = read + skipped
     return Cadence(intervals, (skipped + failed) / due if due else None)

@@ -15,6 +15,8 @@ from bench.scene import WatchedPoller
 _MINUTE_S = 60.0
 _TICK_S = 0.5
 _MOST_MEASURES = 200
+_LOOK_BACK_NS = 60 * 10**9
+"""How far back the reading before a minute's first one is looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,8 @@ def minutes_of(
     on_phase = list(_without_first(read))
     minutes = []
     for number, (begin, end) in enumerate(pairwise(marks), start=1):
-        within = [one for one in on_phase if begin.at_ns <= one.start_ns < end.at_ns]
+        before_end = [one for one in on_phase if begin.at_ns - _LOOK_BACK_NS <= one.start_ns < end.at_ns]
+        within = [one for one in before_end if begin.at_ns <= one.start_ns]
         cpu, reads = end.cpu_s - begin.cpu_s, end.reads - begin.reads
         minutes.append(
             Minute(
@@ -80,7 +83,7 @@ def minutes_of(
                 threads=round(end.held.threads),
                 tasks=round(end.held.tasks),
                 health_s=Quantiles.of(took_s for asked_ns, took_s in asked if begin.at_ns <= asked_ns < end.at_ns),
-                cadence_s=Quantiles.of(cadence_of(within, interval_s).intervals_s),
+                cadence_s=Quantiles.of(cadence_of(before_end, interval_s, since_ns=begin.at_ns).intervals_s),
                 accepted_s=Quantiles.of((one.arrived_ns - one.end_ns) / 1e9 for one in within),
             )
         )

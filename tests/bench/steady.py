@@ -54,7 +54,7 @@ def measure_poller(plan: Plan, *, with_recovery: bool = False) -> tuple[Steady, 
         recovery = _recover(at, running, plan.sandboxes) if with_recovery else None
         seen = list(Deliveries(at.sink.file).more(at.sink.settle()))
     read = list(readings(seen))
-    punctual = {one.id for one in others}
+    punctual, silent = {one.id for one in others}, {one.id for one in hanging}
     steady = Steady(
         subject=Subject.POLLER,
         sandboxes=plan.sandboxes,
@@ -64,7 +64,11 @@ def measure_poller(plan: Plan, *, with_recovery: bool = False) -> tuple[Steady, 
         **window.of_the_process(),
         **window.of_the_readings([one for one in read if one.sandbox_id in punctual], plan.interval_s),
         rss_kb_a_sandbox=(window.rss_bytes - idle_bytes) / 1000 / plan.sandboxes,
-        hang_s=Quantiles.of((one.end_ns - one.start_ns) / 1e9 for one in read if one.error_type == ErrorType.TIMEOUT),
+        hang_s=Quantiles.of(
+            (one.end_ns - one.start_ns) / 1e9
+            for one in read
+            if one.sandbox_id in silent and one.error_type == ErrorType.TIMEOUT
+        ),
         first_sample_s=_first_samples(read, fed_ns),
         bytes_a_reading=window.bytes_a_reading(seen, read),
         writer_share=window.thread_share(_WRITER),

@@ -36,6 +36,11 @@ def test_a_gap_of_several_intervals_is_ticks_that_were_missed(
     assert (found.intervals_s, found.missed_share) == (intervals_s, missed_share)
 
 
+def test_an_interval_counts_where_it_ends() -> None:
+    found = cadence_of([reading("a", 0), reading("a", 10), reading("a", 30)], 10.0, since_ns=15 * 10**9)
+    assert (found.intervals_s, found.missed_share) == ([20], 0.5)
+
+
 def test_only_growth_over_the_second_half_counts() -> None:
     def held(at_s: float, memory_mib: float) -> Held:
         return Held(at_s=at_s, memory_mib=memory_mib, open_files=5000 + at_s % 2, threads=5, tasks=500)

@@ -67,7 +67,8 @@ class Window:
     def of_the_readings(self, read: Sequence[Reading], interval_s: float) -> dict[str, Any]:
         """Return how punctual they were, as fields of Steady."""
         begin, end = self._ends()
-        cadence = cadence_of((one for one in read if begin.at_ns <= one.start_ns < end.at_ns), interval_s)
+        before_end = (one for one in read if one.start_ns < end.at_ns)
+        cadence = cadence_of(before_end, interval_s, since_ns=begin.at_ns)
         accepted = ((one.arrived_ns - one.end_ns) / 1e9 for one in read if begin.at_ns <= one.end_ns < end.at_ns)
         return {
             "cadence_s": Quantiles.of(cadence.intervals_s),
