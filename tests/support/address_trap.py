@@ -13,7 +13,7 @@ import socketserver
 import subprocess
 import sys
 import threading
-import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -289,9 +289,14 @@ def _try(canaries: Canaries) -> bool:
             connection.recv(1)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as question:
         question.sendto(b"?", ("10.255.255.53", 53))
-    time.sleep(0.5)
-    seen = " ".join(where for where, _ in canaries.calls[before:])
-    return all(address in seen for address in ("169.254.169.254", "fd00:ec2::254", "127.0.0.7", "udp 53"))
+
+    def is_seen() -> bool:
+        seen = " ".join(where for where, _ in canaries.calls[before:])
+        return all(address in seen for address in ("169.254.169.254", "fd00:ec2::254", "127.0.0.7", "udp 53"))
+
+    with suppress(TimeoutError):
+        wait_until(is_seen, timeout_s=30, what="the calls")
+    return is_seen()
 
 
 if __name__ == "__main__":
