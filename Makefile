@@ -39,7 +39,7 @@ endef
 .PHONY: help demo test unit e2e-full bench bench-quick bench-long bench-parts bench-report fuzz lint format venv schemas dashboards collector lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(DEMO_STAMP) ## run the whole pipeline on simulated sandboxes; needs Python alone
 	@$(DEMO_VENV)/bin/sandgauge demo

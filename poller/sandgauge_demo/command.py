@@ -19,7 +19,7 @@ from sandgauge_demo.outcome import Outcome
 from sandgauge_demo.pipeline import CONFIG_FILE, Pipeline
 from sandgauge_demo.process import Pause, ProcessError
 from sandgauge_demo.scenario import PlannedRollout, planned_rollouts, run_seconds
-from sandgauge_demo.table import CAPTION, outcome_table
+from sandgauge_report.rendering.table import report_table
 
 _STARTING_S, _ENDING_S = 3.0, 3.0
 _PATIENCE_S = 60.0
@@ -73,8 +73,8 @@ def demo(rollouts: int, folder: Path) -> None:
         sys.exit(_INTERRUPTED)
     except (CollectorError, ProcessError) as error:
         raise click.ClickException(str(error)) from error
-    console.print(outcome_table(outcome))
-    console.print(f"\n{CAPTION}\n", style="dim")
+    console.print(report_table(outcome.report, console.width))
+    console.print()
     _say_where_to_look(console, run_folder)
     if missing := _missing(outcome, plan):
         raise click.ClickException(f"{missing}; the logs in {run_folder} may say why")
@@ -112,15 +112,15 @@ def _follow(console: Console, pipeline: Pipeline, plan: Sequence[PlannedRollout]
 
 
 def _so_far(outcome: Outcome) -> str:
-    up = sum(row.sandbox_id is not None for row in outcome.sandboxes)
-    ended = sum(row.summary is not None for row in outcome.sandboxes)
+    up = sum(one.sandbox_id is not None for one in outcome.sandboxes)
+    ended = sum(one.sandbox_id is not None and one.is_settled for one in outcome.sandboxes)
     return f"{up} sandboxes up, {outcome.readings} readings, {ended} summaries"
 
 
 def _missing(outcome: Outcome, plan: Sequence[PlannedRollout]) -> str:
     """Say what did not come through the pipeline; nothing when all is there."""
     planned = sum(request.count for rollout in plan for request in rollout.requests)
-    settled = sum(row.is_settled for row in outcome.sandboxes)
+    settled = sum(one.count for one in outcome.sandboxes if one.is_settled)
     if settled < planned:
         return f"{planned - settled} of {planned} sandboxes have no summary in the joined file"
     if outcome.rollouts_ended < len(plan):
@@ -131,6 +131,7 @@ def _missing(outcome: Outcome, plan: Sequence[PlannedRollout]) -> str:
 def _say_where_to_look(console: Console, folder: Path) -> None:
     places = {
         "records, by rollout": folder / JOINED_FILE,
+        "this report, as a page": f"sandgauge report {folder / JOINED_FILE} --format html --output report.html",
         "the poller's configuration": folder / CONFIG_FILE,
         "your own Gym, OpenSandbox": "README.md",
         "every span and metric": "docs/telemetry.md",

@@ -109,10 +109,7 @@ class Pipeline:
 
     def outcome(self) -> Outcome:
         """Return what has come through the whole pipeline so far."""
-        if not self._joined_file.exists():
-            return Outcome()
-        with self._joined_file.open(encoding="utf-8") as lines:
-            return read_outcome(lines)
+        return read_outcome(self._joined_file)
 
     def _start_opensandbox(self) -> Starting:
         process = self._service("opensandbox", "sandgauge_demo.deployment", "--control")

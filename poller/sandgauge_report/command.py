@@ -13,16 +13,15 @@ import click
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from sandgauge_report.findings import FindingKind, findings_of
-from sandgauge_report.grouping import By, rows_of
+from sandgauge_report.findings import FindingKind
+from sandgauge_report.grouping import By
 from sandgauge_report.merging.inventory import Inventory
-from sandgauge_report.merging.join import sandboxes_of
 from sandgauge_report.reading.files import size_of
 from sandgauge_report.reading.inputs import Account, read_files
 from sandgauge_report.rendering.csv_table import csv_table
 from sandgauge_report.rendering.html_page import html_page
 from sandgauge_report.rendering.json_document import json_document
-from sandgauge_report.rendering.report import NO_POLLER_RECORDS, Report
+from sandgauge_report.rendering.report import Report, report_of
 from sandgauge_report.rendering.table import report_table
 
 _ANY = "any"
@@ -66,7 +65,7 @@ def report(files: Sequence[str], by: str, form: str, output: Path | None, fail_o
     account = Account()
     inventory = _read(files, account)
     _complain(account)
-    found = _report(inventory, account, By(by))
+    found = report_of(inventory, account, By(by))
     if not found.rows:
         click.echo(_nothing(account), err=True)
         sys.exit(1)
@@ -135,17 +134,6 @@ def _nothing(account: Account) -> str:
     return (
         f"nothing to report: {files} without a sandbox or rollout span. "
         "Are these traces, and is the span group `sandbox` on in Gym (docs/gym.md)?"
-    )
-
-
-def _report(inventory: Inventory, account: Account, by: By) -> Report:
-    sandboxes = sandboxes_of(inventory)
-    return Report(
-        account=account,
-        by=by,
-        rows=rows_of(sandboxes, by),
-        findings=findings_of(sandboxes),
-        note=None if inventory.has_poller_records else NO_POLLER_RECORDS,
     )
 
 

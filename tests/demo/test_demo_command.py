@@ -1,10 +1,12 @@
+from pathlib import Path
+
 import psutil
 import pytest
 from click.testing import CliRunner
 
 from sandgauge_demo import command, pipeline
 from sandgauge_demo.collector import CollectorError
-from sandgauge_demo.outcome import Outcome
+from sandgauge_demo.outcome import read_outcome
 from sandgauge_demo.pipeline import Pipeline
 from support.demo_run import DemoRun, assert_grouped_by_rollout, assert_shows_the_run, shown_sandboxes
 
@@ -136,7 +138,7 @@ class FakePipeline:
         return True
 
     def outcome(self):
-        return Outcome()
+        return read_outcome(Path("absent.jsonl"))
 
 
 def test_records_that_never_come_are_waited_for_with_a_bound_and_counted(tmp_path, monkeypatch):

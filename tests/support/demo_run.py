@@ -30,7 +30,7 @@ EXPECTED = [
     ("1-0", "stopped", {"cpus": ["0.5"] * 3, "memory": ["512 MiB"] * 3}),
     ("1-0", "stopped", {"cpus": ["0.5"] * 3, "memory": ["512 MiB"] * 3}),
     ("1-0", "not created: ClientResponseError", {"cpus": ["1", "-", "-"], "memory": ["1 GiB", "-", "-"]}),
-    ("1-1", "stopped", {"cpus": ["-", "SDK default", "1"], "memory": ["-", "SDK default", "2 GiB"]}),
+    ("1-1", "stopped", {"cpus": ["-", "default", "1"], "memory": ["-", "default", "2 GiB"]}),
     ("2-0", "failed, out of memory", {"cpus": ["1"] * 3, "memory": ["256 MiB"] * 3}),
 ]
 """Rollout, end, and what is requested, submitted and allocated of each resource."""
@@ -38,13 +38,16 @@ EXPECTED = [
 MEMORY_SCOPES = ["node", "sandbox", "sandbox", "sandbox", None, "node", "sandbox"]
 """Whose memory is read, by sandbox; None was not created."""
 
-_TITLE = re.compile(r"rollout (?P<rollout>\S+)  (?:sandbox (?P<sandbox>[0-9a-f]{8})  )?(?P<end>.+?)\s*")
+_TITLE = re.compile(
+    r"rollout (?P<rollout>\S+)  (?:sandbox (?P<sandbox>[0-9a-f]{8})  )?(?P<end>.+?)(?:  readings .+?)?\s*"
+)
+_LIFETIME = re.compile(r" after \S+ s")
 _RESOURCE = re.compile(r"  (?P<name>cpus|memory|disk) {2,}(?P<cells>.+?)\s*")
 
 
 @dataclass(frozen=True, slots=True)
 class ShownSandbox:
-    """One sandbox of the table; a resource's cells are requested, submitted, allocated, sampled, share, scope."""
+    """One sandbox of the table; a resource's cells are requested, submitted, allocated, the statistics, and whose."""
 
     rollout: str
     end: str
@@ -122,7 +125,7 @@ def shown_sandboxes(output: str) -> list[ShownSandbox]:
     shown: list[ShownSandbox] = []
     for line in output.splitlines():
         if title := _TITLE.fullmatch(line):
-            shown.append(ShownSandbox(title["rollout"], title["end"], {}))
+            shown.append(ShownSandbox(title["rollout"], _LIFETIME.sub("", title["end"]), {}))
         elif (resource := _RESOURCE.fullmatch(line)) and shown:
             shown[-1].cells[resource["name"]] = re.split(r" {2,}", resource["cells"])
     return shown
@@ -138,12 +141,12 @@ def assert_shows_the_run(output: str) -> None:
             case None:
                 assert (cpu, memory) == (["-"], ["-"])
             case SampleScope.NODE:
-                assert re.fullmatch(r"\d+ % node", " ".join(cpu))
-                assert re.fullmatch(r"\S+ GiB node", " ".join(memory))
+                assert re.fullmatch(r"(\d+ % ){4}node \d+ opensandbox.execd", " ".join(cpu))
+                assert re.fullmatch(r"(\S+ GiB ){4}node \d+ opensandbox.execd", " ".join(memory))
             case SampleScope.SANDBOX:
-                assert re.fullmatch(r"\d+ % unknown", " ".join(cpu))
-                assert re.fullmatch(r"\S+ [MG]iB \d+ % sandbox", " ".join(memory))
-    assert shown[-1].cells["memory"][3:] == ["256 MiB", "100 %", "sandbox"]
+                assert re.fullmatch(r"(\d+ % ){4}unknown \d+ opensandbox.execd", " ".join(cpu))
+                assert re.fullmatch(r"(\S+ [MG]iB ){4}\d+ % sandbox \d+ opensandbox.execd", " ".join(memory))
+    assert shown[-1].cells["memory"][6:9] == ["256 MiB", "100 %", "sandbox"]
 
 
 def assert_grouped_by_rollout(lines: list[dict[str, Any]], run_id: str, rollout_ids: set[str]) -> None:

@@ -122,6 +122,11 @@ class Sandbox:
         return found[1] if found else None
 
     @property
+    def is_settled(self) -> bool:
+        """Whether nothing more is to come: it was not created, or its summary is there."""
+        return self.creation is Creation.FAILED or self.leaked is not None
+
+    @property
     def main(self) -> ComponentAllocation | None:
         """What the main container was allocated: the one called `sandbox`, else the only one."""
         components = () if self.allocation is None else self.allocation.components

@@ -4,8 +4,10 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from sandgauge_report.findings import Finding
-from sandgauge_report.grouping import By, Row
+from sandgauge_report.findings import Finding, findings_of
+from sandgauge_report.grouping import By, Row, rows_of
+from sandgauge_report.merging.inventory import Inventory
+from sandgauge_report.merging.join import sandboxes_of
 from sandgauge_report.reading.inputs import Account
 from sandgauge_report.sizing import Advice
 
@@ -40,3 +42,15 @@ class Report:
     def refusals(self) -> Counter[str]:
         """Why there is no advice, and for how many rows."""
         return Counter(advice.refusal for row in self.rows for advice in row.advice if advice.refusal is not None)
+
+
+def report_of(inventory: Inventory, account: Account, by: By) -> Report:
+    """Judge what was read, and put it into rows."""
+    sandboxes = sandboxes_of(inventory)
+    return Report(
+        account=account,
+        by=by,
+        rows=rows_of(sandboxes, by),
+        findings=findings_of(sandboxes),
+        note=None if inventory.has_poller_records else NO_POLLER_RECORDS,
+    )
