@@ -36,7 +36,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test unit e2e-full bench bench-quick bench-long bench-parts bench-report fuzz lint format venv schemas dashboards collector lock clean
+.PHONY: help demo test unit e2e-full bench bench-quick bench-long bench-parts bench-report fuzz lint format venv schemas screenshots dashboards collector lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -91,6 +91,9 @@ venv: $(STAMP) ## make .venv with everything for development
 
 schemas: venv ## generate names and reference page from schemas/registry
 	@$(BIN)/python schemas/generate.py
+
+screenshots: venv ## take the pictures of page and top that docs/images shows; needs Chromium
+	@PYTHONPATH=tests $(BIN)/python -m support.page_pictures docs/images
 
 dashboards: venv ## generate Grafana's dashboards from collector-config/backends/grafana/source
 	@$(BIN)/python $(DASHBOARDS)

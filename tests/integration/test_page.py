@@ -246,7 +246,7 @@ def test_a_row_appears_changes_and_goes_with_its_sandbox_and_text_of_spans_is_te
             expect(row).to_contain_text("0.5 CPU · 128 MiB")
             expect(row).to_contain_text("node")
             assert page.locator("#rows img").count() == 0
-            age = row.locator("td.number").first
+            age = row.locator("td.age")
             before = age.inner_text()
             expect(age).not_to_have_text(before)
             osb.delete(sandbox_id)

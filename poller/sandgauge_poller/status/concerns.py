@@ -51,7 +51,9 @@ def concerns(overview: Mapping[str, Any]) -> Iterator[Concern]:
     if unmatched:
         yield Concern(
             Severity.WARNING,
-            f"{_sandboxes(unmatched)} match no deployment and are not read",
+            "1 sandbox matches no deployment and is not read"
+            if unmatched == 1
+            else f"{unmatched} sandboxes match no deployment and are not read",
             "add the URL under which Gym knows its control plane to deployments[].scopes",
         )
 
@@ -84,7 +86,3 @@ def _of_a_deployment(deployment: Mapping[str, Any]) -> Iterator[Concern]:
         text = f"{name}: more sandboxes than its slots carry, so each is read every {effective:.0f} s, not {asked:g} s"
         cure = "raise max_concurrent_proxied_reads, or let them be reached directly (allowed_endpoint_hosts)"
         yield Concern(Severity.WARNING, text, cure)
-
-
-def _sandboxes(count: int) -> str:
-    return f"{count} sandbox{'' if count == 1 else 'es'}"

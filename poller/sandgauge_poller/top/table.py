@@ -104,14 +104,14 @@ def table(look: Look, width: int) -> Table:
 def _head(overview: Row) -> Iterator[Text]:
     sandboxes = overview["sandboxes"]
     states = [(count, key.replace("_", " ")) for key, count in sandboxes["by_state"].items() if count]
-    signals = overview["outbox"].values()
+    waiting = sum(signal["bytes"] for signal in overview["outbox"].values())
     facts = [
         f"sandgauge {clean(overview['version'])}",
         f"up {duration(overview['now'] - overview['started_at'])}",
         f"{sandboxes['total']:,} sandboxes" + (f" ({_counts(states)})" if states else ""),
         *(f"{sandboxes[key]:,} {key}" for key in ("failing", "late") if sandboxes[key]),
         f"{_last_full(overview.get('readings', {})):,.0f} readings/min",
-        f"{size(sum(signal['bytes'] for signal in signals))} to be sent",
+        *([f"{size(waiting)} to be sent"] if waiting else []),
     ]
     yield Text(" · ".join(facts))
     for concern in overview["concerns"]:

@@ -35,7 +35,7 @@ def test_nothing_is_wrong_while_all_is_well():
         ({"store_trouble": "the disk is full"}, "error", "not kept: the disk is full", "state.directory"),
         ({"ingest": False}, "error", "not taken in yet", "ready"),
         ({"outbox_age_s": 190.0}, "error", "not taken the oldest traces for 3m10s", "export.endpoint"),
-        ({"unmatched": 1}, "warning", "1 sandbox match", "deployments[].scopes"),
+        ({"unmatched": 1}, "warning", "1 sandbox matches no deployment", "deployments[].scopes"),
         ({"unmatched": 12}, "warning", "12 sandboxes match", "deployments[].scopes"),
         ({"deployments": []}, "warning", "no deployment is configured", "deployments"),
         (

@@ -30,7 +30,7 @@ function tiles({ sandboxes, outbox, readings = {} }) {
   const oldest = Math.max(0, ...signals.map((signal) => signal.age_s));
   const [answered, failed] = [readings.answered?.at(-2) ?? 0, readings.failed?.at(-2) ?? 0];
   return [
-    tile("Sandboxes", count(sandboxes.total), others.map(([state, number]) => `${count(number)} ${words(state)}`).join(" · ") || "all active"),
+    tile("Sandboxes", count(sandboxes.total), others.map(([state, number]) => `${count(number)} ${words(state)}`).join(" · ") || (sandboxes.total ? "all active" : "none yet")),
     tile("Leaked", count(sandboxes.leaked), "outlive rollout or stop", sandboxes.leaked ? "bad" : ""),
     tile("Failing", count(sandboxes.failing), "gave nothing when last read", sandboxes.failing ? "warn" : ""),
     tile("Late", count(sandboxes.late), "by more than an interval", sandboxes.late ? "warn" : ""),

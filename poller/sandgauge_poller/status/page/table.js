@@ -27,14 +27,15 @@ class Row {
   constructor(choose) {
     this.id = make("button", { type: "button", className: "link id" });
     this.id.addEventListener("click", () => choose(this.sandbox));
-    this.where = make("span", { className: "sub" });
+    this.where = make("span", { className: "sub place" });
     this.inline = make("span", { className: "sub inline" });
+    this.stated = make("span");
     this.rollout = make("span", { className: "id" });
     this.run = make("span", { className: "sub" });
     this.state = make("span");
-    this.toned = make("span", { className: "state" }, make("span", { className: "dot", ariaHidden: "true" }), this.state);
+    this.toned = make("span", { className: "toned" }, make("span", { className: "dot", ariaHidden: "true" }), this.state);
     this.end = make("span", { className: "sub" });
-    this.age = make("td", { className: "number" });
+    this.age = make("td", { className: "age number" });
     this.limits = make("span");
     this.others = make("span", { className: "sub" });
     this.cpu = new GaugeCell();
@@ -45,9 +46,9 @@ class Row {
     this.node = make(
       "tr",
       {},
-      make("th", { scope: "row" }, this.id, this.where, this.inline),
+      make("th", { scope: "row" }, this.id, this.where, this.inline, this.stated),
       make("td", { className: "rollout" }, this.rollout, this.run),
-      make("td", {}, this.toned, this.end),
+      make("td", { className: "state" }, this.toned, this.end),
       this.age,
       make("td", { className: "limits number" }, this.limits, this.others),
       this.cpu.node,
@@ -62,6 +63,8 @@ class Row {
     say(this.id, sandbox.sandbox_id);
     say(this.where, sandbox.deployment ?? sandbox.provider ?? "");
     say(this.inline, sandbox.rollout_id === undefined ? "" : `rollout ${sandbox.rollout_id}`);
+    say(this.stated, `${stateOf(sandbox)}, ${ageOf(sandbox, now)}${isLate(sandbox) ? `, ${lateness(sandbox)} late` : ""}`);
+    mark(this.stated, "class", sandbox.leaked || isLate(sandbox) ? "sub stated bad" : "sub stated");
     say(this.rollout, sandbox.rollout_id ?? NONE);
     say(this.run, sandbox.run_id ?? "");
     mark(this.toned, "data-tone", toneOf(sandbox));
@@ -89,7 +92,7 @@ class Row {
     say(this.failure, words(failure));
     mark(this.failure, "class", sandbox.state === "active" ? "sub bad" : "sub");
     say(this.late, lateness(sandbox));
-    mark(this.late, "class", isLate(sandbox) ? "number bad" : "number");
+    mark(this.late, "class", isLate(sandbox) ? "late number bad" : "late number");
   }
 }
 
