@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from aiohttp import hdrs, web
 
 from sandgauge_poller.config import Status
+from sandgauge_poller.config.urls import is_loopback
 from sandgauge_poller.status.access import PageToken
 from sandgauge_poller.status.api import Api
 from sandgauge_poller.status.metrics_page import MetricsPage
@@ -14,6 +15,8 @@ from sandgauge_poller.status.readiness import Readiness
 _ASK_FOR_TOKEN = {hdrs.WWW_AUTHENTICATE: 'Basic realm="sandgauge", charset="UTF-8"'}
 """With it a browser asks for a password, which is the token."""
 
+_MISDIRECTED = "without status.auth.bearer_token this is served to localhost and 127.0.0.1 alone, not to other names"
+
 _Handler = Callable[[web.Request], Awaitable[web.Response]]
 
 
@@ -22,7 +25,10 @@ class StatusServer:
 
     def __init__(self, status: Status, readiness: Readiness, metrics_page: MetricsPage, api: Api) -> None:
         self._address = status.endpoint
-        self._token = PageToken(status.auth.bearer_token.get_secret_value())
+        token = status.auth.bearer_token.get_secret_value()
+        self._token = PageToken(token)
+        # A web site whose name was made to lead here could read it with a browser of this machine.
+        self._is_meant_for_this_machine_alone = not token and self._address.is_loopback
         self._readiness = readiness
         self._metrics_page = metrics_page
         application = web.Application()
@@ -50,9 +56,11 @@ class StatusServer:
 
     def _guarded(self, handler: _Handler) -> _Handler:
         async def checked(request: web.Request) -> web.Response:
-            if self._token.is_shown_by(request):
-                return await handler(request)
-            return web.Response(status=401, text="the token of status.auth is wanted", headers=_ASK_FOR_TOKEN)
+            if not self._token.is_shown_by(request):
+                return web.Response(status=401, text="the token of status.auth is wanted", headers=_ASK_FOR_TOKEN)
+            if self._is_meant_for_this_machine_alone and not is_loopback(_name(request.host)):
+                return web.Response(status=421, text=_MISDIRECTED)
+            return await handler(request)
 
         return checked
 
@@ -66,6 +74,12 @@ class StatusServer:
     async def _metrics(self, request: web.Request) -> web.Response:
         page, content_type = await self._metrics_page.render(request.headers.get(hdrs.ACCEPT, ""))
         return web.Response(body=page, headers={hdrs.CONTENT_TYPE: content_type})
+
+
+def _name(host: str) -> str:
+    """Return a Host header's name without its port."""
+    name = host if host.endswith("]") else host.rpartition(":")[0] or host
+    return name.strip("[]")
 
 
 def _serving(file: PageFile) -> _Handler:

@@ -148,6 +148,26 @@ async def test_nothing_can_be_changed(method, path):
         assert answer.status == 405
 
 
+@pytest.mark.parametrize(
+    ("host", "token", "status"),
+    [
+        ("localhost:8099", "", 200),
+        ("127.0.0.1", "", 200),
+        ("[::1]:8099", "", 200),
+        ("rebound.example:8099", "", 421),
+        ("[::1", "", 421),
+        ("rebound.example:8099", TOKEN, 200),
+    ],
+)
+async def test_without_a_token_it_is_served_under_names_of_this_machine_alone(host, token, status):
+    headers = {"Host": host, "Authorization": f"Bearer {token}"}
+    async with served(token=token) as session:
+        async with session.get("/api/v1/overview", headers=headers) as answer:
+            assert answer.status == status
+        async with session.get("/healthz", headers=headers) as answer:
+            assert answer.status == 200, "a probe may come under any name"
+
+
 async def test_the_page_names_nothing_of_another_host_and_no_code_within_it():
     async with served() as session, session.get("/") as answer:
         page = await answer.text()
