@@ -29,7 +29,7 @@ def trapped(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("addresses")
     path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
     command = [*NAMESPACE, sys.executable, "-m", "support.address_trap", str(folder), request.param]
-    subprocess.run(command, check=True, timeout=170, env={**os.environ, "PYTHONPATH": path})
+    subprocess.run(command, check=True, timeout=280, env={**os.environ, "PYTHONPATH": path})
     return request.param, json.loads((folder / "result.json").read_text())
 
 

@@ -193,7 +193,7 @@ def main(folder: Path, way: str) -> None:
         with poller:
             feed(poller.endpoint, *spans, resource=dict.fromkeys(TOGETHER, ADDRESSES[0]))
             expected = {*deployment.plans, *FULL}
-            wait_until(lambda: expected <= _outcomes(sink).keys(), timeout_s=90, what="a reading of every sandbox")
+            wait_until(lambda: expected <= _outcomes(sink).keys(), timeout_s=150, what="a reading of every sandbox")
             # A Collector that redirects loses records, so only now.
             statuses = (301, 302, 303, 307, 308)
             sink.script(*(Answer(status=code, headers={"Location": "http://127.0.0.1:8080/"}) for code in statuses))
