@@ -49,7 +49,7 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 """
-_START_S = 90.0
+_START_S = 180.0
 
 
 class KafkaBroker:

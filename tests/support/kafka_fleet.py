@@ -4,8 +4,9 @@ import asyncio
 import re
 import secrets
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,9 @@ from sandgauge_schemas import names
 from support.feed import GYM, rollout_span, start_span, stop_span
 from support.kafka_broker import KafkaBroker
 from support.otlp_encodings import to_protobuf
-from support.otlp_json import from_resource, traces
-from support.otlp_proto import SeenSpan
-from support.otlp_sink import OtlpSink
+from support.otlp_json import from_resource, key_values, traces
+from support.otlp_proto import SeenPoint, SeenSpan
+from support.otlp_sink import OtlpSink, Received
 from support.running_poller import RunningPoller
 from support.simulated_osb import SimulatedOsb
 from support.waiting import wait_until
@@ -25,7 +26,6 @@ from support.waiting import wait_until
 SAMPLE, SUMMARY = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY
 LIMITS = {"cpu": "500m", "memory": "128Mi"}
 PARTITIONS = 8
-INTERVAL_S = 1.0
 TIMEOUT_S = 90.0
 
 
@@ -52,7 +52,7 @@ class Replica:
                     },
                 },
                 "deployments": [{"name": "training", "endpoint": osb.url}],
-                "sampling": {"collection_interval": "1s", "min_interval": "500ms"},
+                "sampling": {"collection_interval": "2s", "min_interval": "1s"},
                 "tracking": {"orphan_grace": "2s"},
                 "export": {"endpoint": sink.endpoint},
             }
@@ -80,11 +80,23 @@ class KafkaFleet:
         self._topic = f"{group}-lifecycle"
         self.traces: dict[str, str] = {}
 
-    def create(self, count: int) -> None:
-        """Create sandboxes; what stock Gym says of each names no rollout."""
+    def create(self, count: int, *, rollout_known: bool = False) -> set[str]:
+        """Create sandboxes, each with a request that has another trace, and return their ids.
+
+        Whose rollout they are of, their start spans say where it is known, and the rollout's own span at the end else.
+        """
         new = {self._osb.create(limits=LIMITS): secrets.token_hex(16) for _ in range(count)}
         self.traces |= new
-        self.tell(start_span(id_, trace_id=trace, parent=secrets.token_hex(8)) for id_, trace in new.items())
+        spans = []
+        for sandbox_id, trace in new.items():
+            wish = {names.NEMO_GYM_SANDBOX_REQUEST_ID: f"wish-for-{sandbox_id}"}
+            rollout = {names.NEMO_RUN_ID: "run", names.NEMO_GYM_ROLLOUT_ID: f"of-{sandbox_id}"} if rollout_known else {}
+            start = start_span(sandbox_id, trace_id=trace, parent=secrets.token_hex(8), attributes={**wish, **rollout})
+            request = {**start_span(sandbox_id), "name": names.SPAN_GYM_SANDBOX_REQUEST}
+            request["attributes"] = key_values({**wish, names.NEMO_GYM_SANDBOX_REQUESTED_CPU: 2.0})
+            spans += [start, request]
+        self.tell(spans)
+        return set(new)
 
     def end(self, sandbox_ids: Iterable[str]) -> None:
         """Delete sandboxes; the spans of their stops have traces of their own, as outside a rollout."""
@@ -123,17 +135,50 @@ def wait_until_all_are_read(replicas: Iterable[Replica], sandbox_ids: set[str]) 
     return time.monotonic() - began
 
 
-def double_reads(readings: Iterable[SeenSpan]) -> int:
-    """Return how many readings of a sandbox began before the one before was over, or less than half an interval on."""
+class Together:
+    """What the receivers of several pollers got, as one."""
+
+    def __init__(self, replicas: Iterable[Replica]) -> None:
+        self._sinks = [replica.sink for replica in replicas]
+
+    def spans(self, name: str) -> list[SeenSpan]:
+        return [span for sink in self._sinks for span in sink.spans(name)]
+
+    def points(self) -> list[SeenPoint]:
+        return [point for sink in self._sinks for point in sink.points()]
+
+    def requests(self) -> list[Received]:
+        return [request for sink in self._sinks for request in sink.requests()]
+
+
+def double_reads(replicas: Iterable[Replica]) -> tuple[int, int]:
+    """Return how many readings there are, and how many began while another poller was reading the same sandbox."""
+    readings = sorted(
+        (
+            (span.start_ns, span.end_ns, sandbox_of(span), number)
+            for number, replica in enumerate(replicas)
+            for span in replica.readings()
+        ),
+    )
+    last: dict[str, tuple[int, int]] = {}
     doubled = 0
-    last: dict[str, int] = {}
-    for span in sorted(readings, key=lambda span: span.start_ns):
-        before = last.get(sandbox_of(span))
-        doubled += before is not None and span.start_ns - before < INTERVAL_S * 1e9 / 4
-        last[sandbox_of(span)] = span.start_ns
-    return doubled
+    for start_ns, end_ns, sandbox_id, number in readings:
+        until_ns, reader = last.get(sandbox_id, (0, number))
+        doubled += reader != number and start_ns < until_ns
+        last[sandbox_id] = (end_ns, number)
+    return len(readings), doubled
 
 
-def readers(replicas: Iterable[Replica], since_ns: int) -> Counter[str]:
+def owners(replicas: Iterable[Replica], since_ns: int) -> Counter[str]:
     """Return by how many pollers each sandbox was read."""
     return Counter(sandbox_id for replica in replicas for sandbox_id in replica.read_since(since_ns))
+
+
+def longest_gap_s(replicas: Iterable[Replica]) -> float:
+    """Return the longest time between the beginnings of two readings of a sandbox, by whichever poller."""
+    times: dict[str, list[int]] = defaultdict(list)
+    for replica in replicas:
+        for span in replica.readings():
+            times[sandbox_of(span)].append(span.start_ns)
+    ordered = [sorted(each) for each in times.values()]
+    return max(after - before for each in ordered for before, after in pairwise(each)) / 1e9

@@ -1,5 +1,6 @@
 """The Kafka client, an extra: imported when it is used, and spoken to in one place."""
 
+import logging
 import ssl
 from collections.abc import Awaitable, Callable, Iterable
 from importlib import import_module
@@ -36,6 +37,9 @@ class KafkaClients:
             raise KafkaUnavailableError(
                 "ingest.kafka: needs the extra `kafka`; pip install 'sandgauge[kafka]'"
             ) from error
+        for name in list(logging.root.manager.loggerDict):
+            if name.startswith("aiokafka."):
+                logging.getLogger(name).addFilter(_call_it_a_warning)
         self._kafka = kafka
         self._sticky = sticky.StickyPartitionAssignor
         self.error: type[Exception] = errors.KafkaError
@@ -46,7 +50,7 @@ class KafkaClients:
         try:
             await client.start()
         except self.error as error:
-            await client.stop()
+            await (client.close if isinstance(client, self._admin.AIOKafkaAdminClient) else client.stop)()
             where = ", ".join(self._kafka.brokers)
             raise KafkaUnavailableError(
                 f"ingest.kafka.brokers: {where} cannot be used ({type(error).__name__}); start a broker there, or name"
@@ -115,6 +119,13 @@ class KafkaClients:
             "sasl_plain_username": sasl.username or None,
             "sasl_plain_password": sasl.password.get_secret_value() or None,
         }
+
+
+def _call_it_a_warning(record: logging.LogRecord) -> bool:
+    """Let the log have what the client calls an error and then tries again by itself."""
+    if record.levelno == logging.ERROR:
+        record.levelno, record.levelname = logging.WARNING, logging.getLevelName(logging.WARNING)
+    return True
 
 
 def _tls(kafka: Kafka) -> ssl.SSLContext:

@@ -21,6 +21,9 @@ from sandgauge_schemas.names import SpanOutcome
 _AT_ONCE = 1000
 """Messages that wait for their acknowledgement at one time."""
 
+_PATIENCE_S = 5.0
+"""Whoever sent a span waits ten seconds for its answer."""
+
 
 class SandboxLog:
     """The one writer of a poller; `error` is what the producer's failures are."""
@@ -52,14 +55,18 @@ class SandboxLog:
         return topic, sandbox_id, *encode_record(EventRecord(event))
 
     async def _write(self, messages: Iterable[tuple[str, str | None, bytes, bytes | None]]) -> None:
-        under_way = []
         try:
-            for topic, sandbox_id, key, value in messages:
-                partition = 0 if sandbox_id is None else self._topics.partition_of(sandbox_id)
-                under_way.append(await self._producer.send(topic, key=key, value=value, partition=partition))
-                if len(under_way) == _AT_ONCE:
-                    await asyncio.gather(*under_way)
-                    under_way.clear()
-            await asyncio.gather(*under_way)
-        except self._error as error:
+            async with asyncio.timeout(_PATIENCE_S):
+                await self._send(messages)
+        except (self._error, TimeoutError) as error:
             raise NotStoredError(f"Kafka: {type(error).__name__}") from error
+
+    async def _send(self, messages: Iterable[tuple[str, str | None, bytes, bytes | None]]) -> None:
+        under_way = []
+        for topic, sandbox_id, key, value in messages:
+            partition = 0 if sandbox_id is None else self._topics.partition_of(sandbox_id)
+            under_way.append(await self._producer.send(topic, key=key, value=value, partition=partition))
+            if len(under_way) == _AT_ONCE:
+                await asyncio.gather(*under_way)
+                under_way.clear()
+        await asyncio.gather(*under_way)

@@ -1,8 +1,10 @@
 """The topics: their names, what makes them, and which partition a sandbox is in."""
 
+import asyncio
 import logging
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Any
 
 from sandgauge_poller.config import Kafka
 from sandgauge_poller.ingest.kafka.client import KafkaClients, KafkaUnavailableError
@@ -11,6 +13,9 @@ logger = logging.getLogger(__name__)
 
 _DAY_MS = str(24 * 3600 * 1000)
 _HOUR_MS = str(3600 * 1000)
+_LOOKS = 100
+_BETWEEN_LOOKS_S = 0.1
+"""A topic that was just made has leaders a moment later."""
 _EXISTS = 36
 """Kafka's code for a topic that is there already, which is as good."""
 
@@ -64,8 +69,7 @@ async def open_topics(clients: KafkaClients, kafka: Kafka) -> Topics:
         missing = [topic for topic in wanted if topic.name not in there]
         if missing:
             await _make(admin, missing)
-        described = {topic["topic"]: topic for topic in await admin.describe_topics([sandboxes])}
-        count = len(described[sandboxes]["partitions"])
+        count = await _partitions(admin, sandboxes)
     except clients.error as error:
         raise KafkaUnavailableError(
             f"ingest.kafka: topics cannot be listed or made ({type(error).__name__}); make {kafka.topic}, {sandboxes}"
@@ -76,8 +80,8 @@ async def open_topics(clients: KafkaClients, kafka: Kafka) -> Topics:
     return Topics(kafka.topic, sandboxes, inventory, count)
 
 
-async def _make(admin: object, missing: list[object]) -> None:
-    answer = await admin.create_topics(missing)  # type: ignore[attr-defined]  # the client ships no types
+async def _make(admin: Any, missing: list[object]) -> None:
+    answer = await admin.create_topics(missing)
     for name, code, *_ in answer.topic_errors:
         if code == 0:
             logger.info("topic %s is made", name)
@@ -85,3 +89,14 @@ async def _make(admin: object, missing: list[object]) -> None:
             raise KafkaUnavailableError(
                 f"ingest.kafka: topic {name} cannot be made (Kafka's error {code}); make it, or let the poller make it"
             )
+
+
+async def _partitions(admin: Any, topic: str) -> int:
+    """Return how many partitions a topic has, once each has a leader."""
+    for _ in range(_LOOKS):
+        (found,) = await admin.describe_topics([topic])
+        partitions = found["partitions"]
+        if partitions and all(partition["leader"] >= 0 and not partition["error_code"] for partition in partitions):
+            return len(partitions)
+        await asyncio.sleep(_BETWEEN_LOOKS_S)
+    raise KafkaUnavailableError(f"ingest.kafka: topic {topic} has partitions without a leader; look at the brokers")

@@ -1,0 +1,121 @@
+"""What is written for a next owner, and when."""
+
+import asyncio
+
+import pytest
+
+from sandgauge_poller.export.handover import NOW_AND_THEN_S, HandedOver
+from sandgauge_poller.ingest.events import NotStoredError
+from sandgauge_poller.ingest.kafka.records import DoneRecord, ProgressRecord
+from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
+from sandgauge_poller.tracking.progress import Progress, load_progress
+from sandgauge_poller.tracking.routing import RouteOutcome
+
+NOW_NS = 10**18
+
+
+class Recorder:
+    """A sink that records nothing."""
+
+    def __getattr__(self, _):
+        async def record(*_, **__):
+            pass
+
+        return record
+
+
+class World:
+    def __init__(self):
+        self.now = 1000.0
+        self.written = []
+        self.is_up = True
+        self.handed_over = HandedOver(Recorder(), self.write, Clock(now_ns=lambda: NOW_NS, monotonic=lambda: self.now))
+
+    async def write(self, records):
+        if not self.is_up:
+            raise NotStoredError("Kafka: gone")
+        self.written += records
+
+    async def read(self, sandbox):
+        await self.handed_over.sample(sandbox, None, 0, is_final=False)
+
+
+def tracked(sandbox_id, **progress):
+    key = SandboxKey("training", sandbox_id)
+    return Tracked(key, "training", RouteOutcome.MATCHED, progress=Progress(**progress))
+
+
+@pytest.fixture
+async def world():
+    made = World()
+    running = asyncio.create_task(made.handed_over.run())
+    yield made
+    running.cancel()
+
+
+async def until(condition):
+    async with asyncio.timeout(30):
+        while not condition():  # noqa: ASYNC110  # the condition is the world's, which has no event
+            await asyncio.sleep(0.01)
+
+
+async def test_a_turn_in_its_life_is_written_at_once(world):
+    sandbox = tracked("s", readings=3)
+    await world.handed_over.ended(sandbox)
+    await until(lambda: world.written)
+    (record,) = world.written
+    assert (record.owner, record.sandbox_id, record.updated_ns) == ("training", "s", NOW_NS)
+    assert load_progress(record.progress) == sandbox.progress
+
+
+async def test_readings_are_written_now_and_then(world):
+    sandbox = tracked("s")
+    await world.read(sandbox)
+    await until(lambda: len(world.written) == 1)
+    await world.read(sandbox)
+    await world.handed_over.changed(tracked("t"))
+    await until(lambda: len(world.written) == 2)
+    assert world.written[-1].sandbox_id == "t"
+    world.now += NOW_AND_THEN_S
+    await until(lambda: len(world.written) == 3)
+
+
+async def test_all_there_is_is_written_when_it_must_be(world):
+    await world.read(tracked("s"))
+    await world.read(tracked("t"))
+    await world.handed_over.flush()
+    assert {record.sandbox_id for record in world.written} == {"s", "t"}
+    await world.handed_over.flush()
+    assert len(world.written) == 2
+
+
+async def test_what_cannot_be_written_is_tried_again(world, caplog):
+    world.is_up = False
+    await world.handed_over.ended(tracked("s"))
+    with pytest.raises(NotStoredError):
+        await world.handed_over.flush()
+    await until(lambda: "cannot be handed over" in caplog.text)
+    world.is_up = True
+    await until(lambda: world.written)
+
+
+async def test_that_a_sandbox_is_done_with_is_written_instead_of_what_was_seen(world):
+    sandbox = tracked("s")
+    await world.read(sandbox)
+    world.handed_over.done(sandbox.key, 5)
+    await until(lambda: world.written)
+    assert world.written == [DoneRecord("training", "s", 5)]
+    assert world.handed_over.graves == {sandbox.key: 5}
+
+
+async def test_what_another_follows_is_forgotten(world):
+    world.is_up = False
+    sandbox = tracked("s")
+    await world.handed_over.ended(sandbox)
+    world.handed_over.forget(sandbox.key)
+    world.is_up = True
+    await world.handed_over.ended(tracked("t"))
+    await until(lambda: world.written)
+    assert [type(record) for record in world.written] == [ProgressRecord]
+    assert world.written[0].sandbox_id == "t"
