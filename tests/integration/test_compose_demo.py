@@ -37,6 +37,8 @@ def test_it_says_once_which_deployment_it_reads_and_every_service_is_well(demo_s
     readiness = demo_stack.get("status", "/readyz").json()
     assert readiness["ready"]
     assert list(readiness["control_planes"]) == ["opensandbox"]
+    assert "<title>Sandgauge" in demo_stack.get("status", "/").text
+    assert demo_stack.get("status", "/page.js").status_code == 200
     assert demo_stack.get("grafana", "/api/health").status_code == 200
     assert any("Fleet" in line for line in demo_stack.logs("grafana"))
 
