@@ -104,9 +104,8 @@ class Poller:
             providers = await stack.enter_async_context(open_providers(self._config, self._clock))
             active = ActiveSet(self._routing(), self._config.tracking.max_sandboxes)
             shared = await self._shared_log(stack)
-            owns = self._owns() if shared is None else shared.share.owns
             # The loop needs the tracker to let go of sandboxes, and the tracker the loop to hear of changes.
-            tracker = Tracker(database, active, lambda change: reading.on_change(change), owns)  # noqa: PLW0108  # not made yet
+            tracker = Tracker(database, active, lambda change: reading.on_change(change), self._owns(shared))  # noqa: PLW0108  # not made yet
             recorder = self._recorder(database, metrics, delivery, lambda sandbox: usage.kills(sandbox))  # noqa: PLW0108  # the same
             watched = WatchedRecorder(recorder)
             handed_over = None if shared is None else HandedOver(watched, shared.log.hand_over, self._clock)
@@ -196,7 +195,9 @@ class Poller:
 
         return finish
 
-    def _owns(self) -> Owns:
+    def _owns(self, shared: SharedLog | None) -> Owns:
+        if shared is not None:
+            return shared.share.owns
         shard = self._config.ingest.shard
         if shard is None:
             return owns_all
