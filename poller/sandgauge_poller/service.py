@@ -88,16 +88,7 @@ class Poller:
             database = Database(self._config.state.directory)
             stack.callback(_close, database)
             self._readiness.store_trouble = lambda: database.trouble
-            histograms = SelfHistograms(TELEMETRY_SCOPE)
-            page = MetricsPage(histograms)
-            provider = make_meter_provider(
-                _sender(self._config.export),
-                histograms,
-                service_instance_id=self._instance(),
-                other_readers=[page.reader],
-            )
-            stack.push_async_callback(asyncio.to_thread, provider.shutdown, timeout_millis=_LAST_METRICS_S * 1000)
-            metrics = SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__), histograms)
+            metrics, page = self._self_metrics(stack)
             delivery = self._delivery(database, metrics)
             delivery.start()
             stack.push_async_callback(_flush, delivery)
@@ -172,6 +163,18 @@ class Poller:
         """Return the log that pollers share, open until the stack ends; None where there is none."""
         kafka = self._config.ingest.kafka
         return await stack.enter_async_context(open_shared_log(kafka)) if kafka.brokers else None
+
+    def _self_metrics(self, stack: AsyncExitStack) -> tuple[SelfMetrics, MetricsPage]:
+        histograms = SelfHistograms(TELEMETRY_SCOPE)
+        page = MetricsPage(histograms)
+        provider = make_meter_provider(
+            _sender(self._config.export),
+            histograms,
+            service_instance_id=self._instance(),
+            other_readers=[page.reader],
+        )
+        stack.push_async_callback(asyncio.to_thread, provider.shutdown, timeout_millis=_LAST_METRICS_S * 1000)
+        return SelfMetrics(provider.get_meter(TELEMETRY_SCOPE, __version__), histograms), page
 
     def _intake(self, commit: CommitEvents, metrics: SelfMetrics) -> Intake:
         quarantine = Quarantine(self._config.state.directory / "quarantine", self._clock.now_ns)

@@ -64,16 +64,19 @@ class MetricPoint(NamedTuple):
     start_ns: int | None = None
 
 
-def span_id(  # noqa: PLR0913 - one keyword for each part of the identity
-    *, trace_id: bytes, deployment: str, sandbox_id: str, span_name: str, source: str, start_ns: int
-) -> bytes:
+def span_identity(*, trace_id: bytes, deployment: str, sandbox_id: str, span_name: str, source: str) -> bytes:
+    """Return what the ids of a sandbox's spans of one name and source are made of, beside their times."""
+    parts = (trace_id, deployment.encode(), sandbox_id.encode(), span_name.encode(), source.encode())
+    return b"".join([piece for part in parts for piece in (len(part).to_bytes(4, "big"), part)])
+
+
+def span_id(identity: bytes, start_ns: int) -> bytes:
     """Return the 8 bytes that the same record always has; never all zero, which OTLP forbids.
 
     `start_ns` is the start of the reading on the poller's clock, for a summary the time of the end.
     """
-    parts = (trace_id, deployment.encode(), sandbox_id.encode(), span_name.encode(), source.encode())
-    content = b"".join([piece for part in parts for piece in (len(part).to_bytes(4, "big"), part)])
-    found = hashlib.blake2b(content + start_ns.to_bytes(8, "big"), digest_size=_SPAN_ID_BYTES).digest()
+    content = identity + start_ns.to_bytes(8, "big")
+    found = hashlib.blake2b(content, digest_size=_SPAN_ID_BYTES).digest()
     return found if any(found) else b"\x01" * _SPAN_ID_BYTES
 
 

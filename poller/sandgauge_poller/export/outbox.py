@@ -9,6 +9,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from sandgauge_schemas.names import ExportOutcome, Signal
 
@@ -22,8 +23,7 @@ class Rank(IntEnum):
     POINT = 2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class OutboxItem:
+class OutboxItem(NamedTuple):
     """One payload of `messages` and how many spans or points it holds.
 
     `created_ns`: for points their own time, else when the record was made; ns since the epoch.

@@ -52,14 +52,8 @@ def record_allocation(sandbox: Tracked, encoding: SandboxEncoding, reading: Allo
     if reading.error_type is None:
         progress.allocation = allocation
     record = AllocationRecord(keys=sandbox.keys, status=status, allocation=allocation)
-    return record_span(
-        encoding,
-        names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION,
-        reading.source,
-        reading.window,
-        record.to_attributes(),
-        rank=Rank.LASTING,
-    )
+    head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION, reading.source, {})
+    return record_span(head, reading.window, record.to_attributes(), rank=Rank.LASTING)
 
 
 def record_sample(
@@ -68,10 +62,10 @@ def record_sample(
     """Return the reading's span, and count it; its scopes are those decided in the progress."""
     progress, usage = sandbox.progress, reading.usage
     progress.missed += missed
-    head: bytes | None = None
     if usage is None:
         progress.failed_in_a_row_ns = [*progress.failed_in_a_row_ns, reading.window.start_ns][-MOST_FAILED_KEPT:]
         status = ReadingStatus(source=reading.source, error_type=reading.error_type)
+        head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, reading.source, {})
         attributes = SampleRecord(keys=encoding.keys, status=status, final=is_final or None).to_attributes()
     else:
         _count(progress, reading.window, usage)
@@ -85,8 +79,7 @@ def record_sample(
         )
         if is_final:
             attributes[names.NEMO_GYM_SANDBOX_SAMPLE_FINAL] = True
-    name = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
-    return record_span(encoding, name, reading.source, reading.window, attributes, rank=Rank.SAMPLE, head=head)
+    return record_span(head, reading.window, attributes, rank=Rank.SAMPLE)
 
 
 def sample_points(sandbox: Tracked, encoding: SandboxEncoding, reading: SampleReading) -> Points:
@@ -139,8 +132,8 @@ def record_summary(sandbox: Tracked, encoding: SandboxEncoding, request: Request
     if request is not None:
         record = replace(record, requested_count=request.count, requested=request.requested, sidecars=request.sidecars)
     window = ReadWindow(progress.end.at_ns, progress.end.at_ns)
-    name = names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY
-    return record_span(encoding, name, None, window, record.to_attributes(), rank=Rank.LASTING)
+    head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY, None, {})
+    return record_span(head, window, record.to_attributes(), rank=Rank.LASTING)
 
 
 _QUANTITIES = {

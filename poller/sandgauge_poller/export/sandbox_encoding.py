@@ -1,8 +1,10 @@
 """What of a sandbox's records is the same from one reading to the next, encoded once."""
 
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from sandgauge_poller.export.messages import SeriesAttributes, span_head
+from sandgauge_poller.export.messages import SeriesAttributes, span_head, span_identity
+from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
 from sandgauge_poller.tracking.progress import Progress, ScopeDecision
 from sandgauge_schemas import names
@@ -21,12 +23,18 @@ class PointSettings:
     max_clock_skew_ns: int
 
 
-@dataclass(slots=True)
-class _SampleHead:
+class Head(NamedTuple):
+    """What several spans of a sandbox have in common: how their bytes begin, and what their ids are made of."""
+
+    encoded: bytes
+    identity: bytes
+
+
+class _SampleHead(NamedTuple):
     cpu: ScopeDecision | None
     memory: ScopeDecision | None
     source: ResourceSource
-    encoded: bytes
+    head: Head
 
 
 @dataclass(slots=True)
@@ -36,8 +44,7 @@ class SandboxEncoding:
     settings: PointSettings
     key: SandboxKey
     keys: JoinKeys
-    trace_id: bytes
-    start_span_id: bytes
+    start: StartEvent
     series_keys: dict[str, str]
     _series: dict[SampleScope | None, SeriesAttributes] = field(default_factory=dict)
     _sample_head: _SampleHead | None = None
@@ -50,11 +57,20 @@ class SandboxEncoding:
             found = self._series[scope] = SeriesAttributes({**self.series_keys, **scoped})
         return found
 
-    def span_head(self, name: str, attributes: Attributes) -> bytes:
-        """Return how its spans of that name with these attributes begin."""
-        return span_head(name=name, trace_id=self.trace_id, parent_span_id=self.start_span_id, attributes=attributes)
+    def head(self, name: str, source: ResourceSource | None, attributes: Attributes) -> Head:
+        """Return what its spans of that name and source with these attributes have in common."""
+        start = self.start
+        encoded = span_head(name=name, trace_id=start.trace_id, parent_span_id=start.span_id, attributes=attributes)
+        identity = span_identity(
+            trace_id=start.trace_id,
+            deployment=self.key.owner,
+            sandbox_id=self.key.sandbox_id,
+            span_name=name,
+            source=source or "",
+        )
+        return Head(encoded, identity)
 
-    def sample_head(self, progress: Progress, source: ResourceSource) -> bytes:
+    def sample_head(self, progress: Progress, source: ResourceSource) -> Head:
         """Return how a good reading's span begins: everything but its own times and numbers."""
         cpu, memory, head = progress.cpu, progress.memory, self._sample_head
         if head is None or head.cpu is not cpu or head.memory is not memory or head.source is not source:
@@ -66,9 +82,9 @@ class SandboxEncoding:
                 memory_scope=memory.scope if memory else None,
                 memory_scope_evidence=memory.evidence if memory else None,
             )
-            encoded = self.span_head(names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, record.to_attributes())
-            head = self._sample_head = _SampleHead(cpu, memory, source, encoded)
-        return head.encoded
+            common = self.head(names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, source, record.to_attributes())
+            head = self._sample_head = _SampleHead(cpu, memory, source, common)
+        return head.head
 
 
 def encoding_of(sandbox: Tracked, settings: PointSettings) -> SandboxEncoding:
@@ -82,4 +98,4 @@ def encoding_of(sandbox: Tracked, settings: PointSettings) -> SandboxEncoding:
         request_id=keys.request_id if settings.request_id else None,
     )
     series_keys = {key: str(value) for key, value in of_points.to_attributes().items()}
-    return SandboxEncoding(settings, sandbox.key, keys, start.trace_id, start.span_id, series_keys)
+    return SandboxEncoding(settings, sandbox.key, keys, start, series_keys)

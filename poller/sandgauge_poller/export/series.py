@@ -1,7 +1,6 @@
 """The live series of a sandbox: points whose times rise, sums that know their start, and an end for each."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from sandgauge_poller.export.messages import MetricPoint, encode_points
@@ -15,8 +14,7 @@ MILLISECOND_NS = 1_000_000
 """Least distance of two points in a series: backends cut times to milliseconds."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Points:
+class Points(NamedTuple):
     """Points to send, how many were left out since their time would not have risen, and how many were restamped."""
 
     points: tuple[MetricPoint, ...] = ()

@@ -2,35 +2,18 @@
 
 from sandgauge_poller.export.messages import encode_span, span_id
 from sandgauge_poller.export.outbox import OutboxItem, Rank
-from sandgauge_poller.export.sandbox_encoding import SandboxEncoding
+from sandgauge_poller.export.sandbox_encoding import Head
 from sandgauge_poller.reading.provider import ReadWindow
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import Attributes
-from sandgauge_schemas.names import ResourceSource, Signal
+from sandgauge_schemas.names import Signal
 
 
-def record_span(  # noqa: PLR0913  # one parameter for each part of the span's identity
-    encoding: SandboxEncoding,
-    name: str,
-    source: ResourceSource | None,
-    window: ReadWindow,
-    attributes: Attributes,
-    *,
-    rank: Rank,
-    head: bytes | None = None,
-) -> OutboxItem:
-    """Return the outbox row of a span in the sandbox's trace; `head` has its first attributes where it is known."""
-    identity = span_id(
-        trace_id=encoding.trace_id,
-        deployment=encoding.key.owner,
-        sandbox_id=encoding.key.sandbox_id,
-        span_name=name,
-        source=source or "",
-        start_ns=window.start_ns,
-    )
+def record_span(head: Head, window: ReadWindow, attributes: Attributes, *, rank: Rank) -> OutboxItem:
+    """Return the outbox row of a span in the sandbox's trace, with these attributes behind those of its head."""
     payload = encode_span(
-        encoding.span_head(name, {}) if head is None else head,
-        span_id=identity,
+        head.encoded,
+        span_id=span_id(head.identity, window.start_ns),
         start_ns=window.start_ns,
         end_ns=window.end_ns,
         attributes=attributes,

@@ -140,5 +140,5 @@ def _sums(usage: UsageProgress) -> dict[str, Observed]:
 
 
 def _span(encoding: SandboxEncoding, answer: UsageAnswer, record: UsageRecord) -> OutboxItem:
-    name = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
-    return record_span(encoding, name, answer.source, answer.window, record.to_attributes(), rank=Rank.SAMPLE)
+    head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, answer.source, {})
+    return record_span(head, answer.window, record.to_attributes(), rank=Rank.SAMPLE)

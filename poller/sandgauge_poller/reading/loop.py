@@ -50,18 +50,21 @@ class ReadingLoop:
     async def run(self) -> None:
         """Start what is due, for ever; ends by cancellation, which waits for nothing."""
         schedule, monotonic = self._context.schedule, self._context.clock.monotonic
+        call_later = asyncio.get_running_loop().call_later
         while True:
             await self._going.wait()
             self._wake.clear()
             for due in schedule.pop_due(monotonic()):
                 self._start(due)
             self._waits_until = schedule.next_due()
-            wait = None if self._waits_until is None else max(0.0, self._waits_until - monotonic())
+            timer = None
+            if self._waits_until is not None:
+                timer = call_later(max(0.0, self._waits_until - monotonic()), self._wake.set)
             try:
-                async with asyncio.timeout(wait):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+                await self._wake.wait()
+            finally:
+                if timer is not None:
+                    timer.cancel()
 
     def _wake_for_what_is_sooner(self) -> None:
         """Wake the loop if something was planned for before the time that it waits for."""

@@ -8,9 +8,10 @@ import math
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 _MOST_STALE = 1000
-"""Entries that were put again or dropped, beyond as many as are pending, before the heap is cleared of them."""
+"""Entries that were put again or dropped, beyond as many as are pending, before they are cleared away."""
 
 LONGEST_BACK_OFF_S = 60.0
 """A sandbox that keeps failing is still asked this often, or at its own interval where that is longer."""
@@ -35,8 +36,7 @@ WHILE_ALIVE = (Task.ALLOCATION, Task.SAMPLE, Task.RESUME, Task.STATUS, Task.LEAK
 """What is due only for a sandbox that is read and, as far as is known, lives."""
 
 
-@dataclass(frozen=True, slots=True)
-class Due:
+class Due(NamedTuple):
     """One task of one sandbox, and when it was due."""
 
     key: Hashable
@@ -46,25 +46,35 @@ class Due:
 
 @dataclass(slots=True)
 class Schedule:
-    """At most one pending entry for each task of each sandbox; the latest word on it counts."""
+    """At most one pending entry for each task of each sandbox; the latest word on it counts.
 
-    _heap: list[tuple[float, int, Hashable, Task]] = field(default_factory=list)
-    _pending: dict[tuple[Hashable, Task], tuple[float, int]] = field(default_factory=dict)
-    _sequence: int = 0
+    Sandboxes that share a phase share their times: the heap holds each time once, beside a list of who is due then.
+    """
+
+    _heap: list[float] = field(default_factory=list)
+    _at: dict[float, list[tuple[Hashable, Task]]] = field(default_factory=dict)
+    _pending: dict[tuple[Hashable, Task], float] = field(default_factory=dict)
+    _entries: int = 0
+    """Of all lists: those that count, and those that were put again or dropped since."""
 
     def put(self, key: Hashable, task: Task, at: float) -> None:
         """Set when the task is due, in place of any earlier word."""
-        self._sequence += 1
-        self._pending[key, task] = (at, self._sequence)
-        heapq.heappush(self._heap, (at, self._sequence, key, task))
-        if len(self._heap) > _MOST_STALE + 2 * len(self._pending):
-            self._heap = [entry for entry in self._heap if self._is_current(entry)]
-            heapq.heapify(self._heap)
+        entry = (key, task)
+        if self._pending.get(entry) == at:
+            return
+        self._pending[entry] = at
+        who = self._at.get(at)
+        if who is None:
+            who = self._at[at] = []
+            heapq.heappush(self._heap, at)
+        who.append(entry)
+        self._entries += 1
+        if self._entries > _MOST_STALE + 2 * len(self._pending):
+            self._clear_stale()
 
     def at(self, key: Hashable, task: Task) -> float | None:
         """Return when the task is due, or None."""
-        entry = self._pending.get((key, task))
-        return entry[0] if entry else None
+        return self._pending.get((key, task))
 
     def drop(self, key: Hashable, *tasks: Task) -> None:
         """Take the named tasks of a sandbox out, or all of them."""
@@ -74,23 +84,34 @@ class Schedule:
     def pop_due(self, now: float) -> list[Due]:
         """Take out everything that is due, in order."""
         due: list[Due] = []
-        while self._heap and self._heap[0][0] <= now:
-            entry = heapq.heappop(self._heap)
-            if self._is_current(entry):
-                at, _, key, task = entry
-                self.drop(key, task)
-                due.append(Due(key, task, at))
+        pending = self._pending
+        while self._heap and self._heap[0] <= now:
+            at = heapq.heappop(self._heap)
+            who = self._at.pop(at)
+            self._entries -= len(who)
+            for entry in who:
+                if pending.get(entry) == at:
+                    del pending[entry]
+                    due.append(Due(*entry, at))
         return due
 
     def next_due(self) -> float | None:
         """Return when something is next due, or None."""
-        while self._heap and not self._is_current(self._heap[0]):
+        while self._heap:
+            at = self._heap[0]
+            if any(self._pending.get(entry) == at for entry in self._at[at]):
+                return at
             heapq.heappop(self._heap)
-        return self._heap[0][0] if self._heap else None
+            self._entries -= len(self._at.pop(at))
+        return None
 
-    def _is_current(self, entry: tuple[float, int, Hashable, Task]) -> bool:
-        at, sequence, key, task = entry
-        return self._pending.get((key, task)) == (at, sequence)
+    def _clear_stale(self) -> None:
+        self._at = {}
+        for entry, at in self._pending.items():
+            self._at.setdefault(at, []).append(entry)
+        self._heap = list(self._at)
+        heapq.heapify(self._heap)
+        self._entries = len(self._pending)
 
 
 def next_on_phase(after: float, interval: float, own_phase: float) -> float:

@@ -121,9 +121,13 @@ class HostTotals:
         self, sandbox: Hashable, host: Hashable | None, *, limit_mib: float | None, total_mib: float | None
     ) -> None:
         """Keep what a sandbox shows, in place of what it showed before, there or on another host."""
-        self.forget(sandbox)
         if host is None or not limit_mib or not total_mib:
+            self.forget(sandbox)
             return
+        before = self._hosts.get(host, {}).get(sandbox)
+        if before is not None and before.limit_mib == limit_mib and before.total_mib == total_mib:
+            return
+        self.forget(sandbox)
         self._host_of[sandbox] = host
         self._hosts.setdefault(host, {})[sandbox] = _Shown(limit_mib, total_mib)
 

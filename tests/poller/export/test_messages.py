@@ -22,6 +22,7 @@ from sandgauge_poller.export.messages import (
     encode_points,
     export_request,
     span_id,
+    span_identity,
 )
 from sandgauge_schemas import names
 from sandgauge_schemas.version import __version__
@@ -164,8 +165,12 @@ def test_enum_values_are_plain_strings():
     assert next(spans_of(request)).attributes == {"nemo.gym.sandbox.resource.status": "ok"}
 
 
+def identified(*, start_ns, **identity):
+    return span_id(span_identity(**identity), start_ns)
+
+
 def test_span_id_never_changes():
-    assert span_id(**IDENTITY).hex() == "c5a4c36cff2cf954"
+    assert identified(**IDENTITY).hex() == "c5a4c36cff2cf954"
 
 
 @given(
@@ -174,7 +179,7 @@ def test_span_id_never_changes():
     right=st.text(max_size=5),
 )
 def test_span_id_tells_every_part_apart(field, left, right):
-    same = span_id(**IDENTITY | {field: left}) == span_id(**IDENTITY | {field: right})
+    same = identified(**IDENTITY | {field: left}) == identified(**IDENTITY | {field: right})
     assert same == (left == right)
 
 
@@ -184,6 +189,6 @@ def test_span_id_tells_times_traces_and_borders_apart():
         IDENTITY | {"trace_id": bytes(16)},
         IDENTITY | {"deployment": "trainings", "sandbox_id": "b-1"},
     ]
-    ids = {span_id(**identity) for identity in [IDENTITY, *others]}
+    ids = {identified(**identity) for identity in [IDENTITY, *others]}
     assert len(ids) == 4
     assert all(len(one) == 8 and any(one) for one in ids)
