@@ -24,10 +24,11 @@ _STYLE = """\
   --track: #222833; --most: #3a5f8a; --much: #7ab2f0; --bad: #ff8a7a; --warn: #e5b567; } }
 @media print { :root { color-scheme: light; --ink: #000; --paper: #fff; --soft: #444; --line: #bbb; --track: #eee;
   --most: #bbb; --much: #555; --bad: #900; --warn: #640; } tr, li, svg { break-inside: avoid; } }
-body { margin: 2rem auto; max-width: 76rem; padding: 0 1rem; background: var(--paper); color: var(--ink);
+body { margin: 2rem auto; max-width: 84rem; padding: 0 1rem; background: var(--paper); color: var(--ink);
   font: 15px/1.5 system-ui, sans-serif; }
 h1 { font-size: 1.5rem; } h2 { font-size: 1.15rem; margin-top: 2rem; } h3 { font-size: 1rem; margin-bottom: .2rem; }
 .soft { color: var(--soft); } .bad { color: var(--bad); } .warn { color: var(--warn); }
+li, p { overflow-wrap: anywhere; } figure svg { max-width: 100%; height: auto; }
 .plots { display: flex; flex-wrap: wrap; gap: 2rem; } figure { margin: 0; } figcaption { color: var(--soft); }
 .wide { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nums; }
 th, td { padding: .2rem .6rem .2rem 0; text-align: left; white-space: nowrap; }
@@ -185,11 +186,11 @@ def _advice(report: Report) -> Iterator[str]:
     yield "<h2>What one sandbox could be reserved, by its own readings</h2>"
     if report.advice:
         headings = "".join(f"<th>{heading}</th>" for heading in ("", "", "Reserved", "Advised", "Rests on"))
-        yield f"<table><thead><tr>{headings}</tr></thead><tbody>"
+        yield f"<div class=wide><table><thead><tr>{headings}</tr></thead><tbody>"
         for row, advice in report.advice[:MOST_ROWS]:
             cells = (label(row), *advice_cells(row, advice))
             yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
-        yield f"</tbody></table>{_and_more(len(report.advice))}"
+        yield f"</tbody></table></div>{_and_more(len(report.advice))}"
     for refusal, count in report.refusals.most_common():
         yield f'<p class="soft">No advice {count} times: {escape(refusal)}.</p>'
 
