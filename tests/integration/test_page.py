@@ -41,7 +41,7 @@ SEARCH = """async () => {
     return performance.now() - begun;
 }"""
 
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=60_000)
 
 
 @pytest.fixture(scope="module")

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, ConsoleMessage, Page, Request, sync_pla
 from support.real_parts import require
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome")
-_PATIENCE_MS = 30_000
+_PATIENCE_MS = 60_000
 """For whatever the page is to show, on a machine that is busy with others."""
 
 
@@ -26,7 +26,9 @@ def running_browser() -> Iterator[Browser]:
     """Start the browser; tests of it are no coroutines, for it brings an event loop of its own."""
     path = find_chromium()
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        browser = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox", "--disable-dev-shm-usage"], timeout=120_000
+        )
         try:
             yield browser
         finally:
