@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from bench import results as kept
 from bench.figures import Flood, Minute, Requests, Steady, Subject
 from bench.machine import Machine
 from bench.results import LongResults, Results
@@ -121,3 +122,7 @@ def test_written_again_the_page_stays_as_it_is_and_without_its_marks_it_is_refus
     assert with_figures(once, RESULTS, LONG) == once
     with pytest.raises(ValueError, match="write both"):
         with_figures(once.replace("<!-- end pollers -->", ""), RESULTS, LONG)
+
+
+def test_the_page_has_what_the_saved_results_give():
+    assert PAGE.read_text() == with_figures(PAGE.read_text(), kept.load(), kept.load_long())

@@ -17,14 +17,23 @@ from support.manifests import KUBERNETES, RIGHTS, ROOT, Manifests, config_files,
 pytestmark = pytest.mark.integration
 
 VERSIONS = ("1.28", "1.32", "1.37")
-COMPONENTS = sorted(path.parent.name for path in KUBERNETES.glob("*/kustomization.yaml"))
-VARIANTS = {"base": (), **{name: (name,) for name in COMPONENTS}, "all": tuple(COMPONENTS)}
+VARIANTS = ((), ("kafka",), ("shards",), ("usage",), ("shards", "usage"), ("kafka", "usage"))
 SECRET = dict.fromkeys(re.findall(r"--from-literal=([a-z-]+)=", document("kubernetes.md")), "invented")
 
 
-@pytest.fixture(scope="module", params=VARIANTS)
-def manifests(request, tmp_path_factory):
-    return Manifests.of(kustomization(tmp_path_factory.mktemp(request.param), *VARIANTS[request.param]))
+@pytest.fixture(scope="module", params=VARIANTS, ids=lambda components: "-".join(("base", *components)))
+def components(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def manifests(components, tmp_path_factory):
+    return Manifests.of(kustomization(tmp_path_factory.mktemp("user"), *components))
+
+
+def test_every_component_is_looked_at():
+    shipped = {path.parent.name for path in KUBERNETES.glob("*/kustomization.yaml")}
+    assert {name for variant in VARIANTS for name in variant} == shipped
 
 
 @pytest.mark.parametrize("version", VERSIONS)
@@ -81,13 +90,19 @@ class TestDocumentation:
             block for block in self.BLOCKS if block.startswith("exporters:")
         ]  # held to the real one elsewhere
         assert len(self.BLOCKS) == 1 + len(self.CHANGES) + len(collectors) + 1
-        assert (len(self.CHANGES), len(collectors)) == (4, 1)
+        assert (len(self.CHANGES), len(collectors)) == (5, 1)
         assert len(self.POLICIES) == 2
 
 
 def shipped(text, folder):
     """Return a text of the documentation with this checkout, as seen from the folder, in the place of the example's."""
     return text.replace("../checkout/collector-config", os.path.relpath(ROOT, folder.resolve()))
+
+
+@pytest.mark.parametrize("component", ["kafka", "shards"])
+def test_the_users_own_number_of_pollers_counts(component, tmp_path):
+    more = kustomization(tmp_path, component, replicas=[{"name": "sandgauge-poller", "count": 5}])
+    assert Manifests.of(more).workload("sandgauge-poller")["spec"]["replicas"] == 5
 
 
 def test_the_folder_of_the_shards_may_be_copied(tmp_path):
@@ -126,10 +141,10 @@ def test_every_container_is_as_narrow_as_it_can_be(manifests):
     assert len(users) == len(manifests.pods()) == 2
 
 
-def test_only_usage_brings_a_service_account_and_it_is_the_one_that_has_the_rights(manifests, request):
+def test_only_usage_brings_a_service_account_and_it_is_the_one_that_has_the_rights(manifests, components):
     accounts = {name: pod["spec"].get("serviceAccountName") for name, pod in manifests.pods().items()}
     mounted = {name: pod["spec"]["automountServiceAccountToken"] for name, pod in manifests.pods().items()}
-    with_usage = "usage" in VARIANTS[request.node.callspec.params["manifests"]]
+    with_usage = "usage" in components
     (granted,) = [found["metadata"]["name"] for found in RIGHTS if found["kind"] == "ServiceAccount"]
     assert accounts == {"sandgauge-collector": None, "sandgauge-poller": granted if with_usage else None}
     assert mounted == {"sandgauge-collector": False, "sandgauge-poller": with_usage}
@@ -164,6 +179,7 @@ def test_every_service_leads_to_one_workload_and_to_ports_of_it(manifests):
 
 def test_both_find_their_configuration_where_they_look_for_it(manifests):
     files = config_files(manifests.container("sandgauge-collector"))
+    assert len(files) == len(set(files))
     assert files[0].endswith("/otelcol.yaml")
     assert set(files) <= manifests.mounted_files("sandgauge-collector").keys()
     dockerfile = (ROOT.parent / "poller" / "Dockerfile").read_text()
@@ -231,7 +247,7 @@ class TestNetworkPolicies:
         (expression,) = source["namespaceSelector"]["matchExpressions"]
         assert (expression["operator"], expression["values"]) == ("NotIn", ["opensandbox"])
 
-    def test_the_poller_reaches_collector_names_control_plane_and_daemons(self, manifests, request):
+    def test_the_poller_reaches_collector_names_control_plane_and_daemons(self, manifests, components):
         rules = self.rules(manifests, "egress", "sandgauge-poller")
         config = yaml.safe_load(manifests.config_map("sandgauge-poller")["sandgauge.yaml"])
         service, _, port = config["export"]["endpoint"].removeprefix("http://").partition(":")
@@ -243,9 +259,9 @@ class TestNetworkPolicies:
         assert self.to_namespace(namespace, 80) in rules
         assert self.to_namespace("opensandbox", EXECD_PORT) in rules
         api = {"ports": tcp(443, 6443)}
-        with_usage = "usage" in VARIANTS[request.node.callspec.params["manifests"]]
-        assert (api in rules) == with_usage
-        assert len(rules) == 4 + with_usage
+        assert (api in rules) == ("usage" in components)
+        assert (self.to_namespace("kafka", 9092) in rules) == ("kafka" in components)
+        assert len(rules) == 4 + ("usage" in components) + ("kafka" in components)
 
     @staticmethod
     def to_namespace(name, port):
