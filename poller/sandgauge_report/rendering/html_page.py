@@ -8,9 +8,9 @@ from itertools import groupby
 from sandgauge_report.findings import HEADLINES, Finding
 from sandgauge_report.grouping import Row, Side
 from sandgauge_report.merging.sandboxes import Sandbox
+from sandgauge_report.rendering.cells import advice_cells, cells_of, label, title_of
 from sandgauge_report.rendering.report import Report
 from sandgauge_report.rendering.svg import Point, bars, memory_scatter, share_bar
-from sandgauge_report.rendering.table import advice_cells, cells_of, label, title_of
 from sandgauge_report.wording import memory, place
 from sandgauge_schemas.names import Resource, SampleScope
 
