@@ -99,7 +99,7 @@ class Poller:
             tracker = Tracker(database, active, lambda change: reading.on_change(change), self._owns(shared))  # noqa: PLW0108  # not made yet
             recorder = self._recorder(database, metrics, delivery, lambda sandbox: usage.kills(sandbox))  # noqa: PLW0108  # the same
             watched = WatchedRecorder(recorder)
-            handed_over = None if shared is None else HandedOver(watched, shared.log.hand_over, self._clock)
+            handed_over = None if shared is None else HandedOver(watched, active, shared.log.hand_over, self._clock)
             sink: Sink = watched if handed_over is None else handed_over
             context = self._reading_context(providers, self._finish(tracker, handed_over), sink, metrics)
             observation = Observation(active, context, database, self._clock.now_ns)

@@ -15,7 +15,7 @@ from sandgauge_poller.shared_fleet import open_shared_log
 from sandgauge_schemas import names
 from sandgauge_schemas.records import JoinKeys, StartRecord
 from support.delivered import assert_one_form_of_each_span, assert_series_rise_and_close_once
-from support.feed import feed, start_span
+from support.feed import feed
 from support.kafka_broker import kafka_broker
 from support.kafka_fleet import (
     PARTITIONS,
@@ -174,10 +174,11 @@ def test_a_broker_that_comes_back_finds_the_readings_going_on_and_no_event_lost(
     wait_until_all_are_read(replicas, before)
     broker.kill()
     wait_until_all_are_read(replicas, before)
+    spans = fleet.conceive(10)
     with pytest.raises(AssertionError, match="cannot be stored just now"):
-        feed(first.poller.endpoint, start_span("while-nobody-keeps-it"))
+        feed(first.poller.endpoint, *spans)
     broker.start()
-    fleet.create(10)
+    fleet.tell(spans)  # as a Collector does that was asked to come again
     wait_until_all_are_read(replicas, set(fleet.traces))
     assert_one_owner_each(replicas, set(fleet.traces))
     fleet.end(fleet.traces)

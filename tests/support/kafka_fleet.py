@@ -81,7 +81,13 @@ class KafkaFleet:
         self.traces: dict[str, str] = {}
 
     def create(self, count: int, *, rollout_known: bool = False) -> set[str]:
-        """Create sandboxes, each with a request that has another trace, and return their ids.
+        """Create sandboxes, tell of them, and return their ids."""
+        before = set(self.traces)
+        self.tell(self.conceive(count, rollout_known=rollout_known))
+        return set(self.traces) - before
+
+    def conceive(self, count: int, *, rollout_known: bool = False) -> list[dict[str, Any]]:
+        """Create sandboxes and return their spans: the start of each, and its request, which has another trace.
 
         Whose rollout they are of, their start spans say where it is known, and the rollout's own span at the end else.
         """
@@ -95,8 +101,7 @@ class KafkaFleet:
             request = {**start_span(sandbox_id), "name": names.SPAN_GYM_SANDBOX_REQUEST}
             request["attributes"] = key_values({**wish, names.NEMO_GYM_SANDBOX_REQUESTED_CPU: 2.0})
             spans += [start, request]
-        self.tell(spans)
-        return set(new)
+        return spans
 
     def end(self, sandbox_ids: Iterable[str]) -> None:
         """Delete sandboxes; the spans of their stops have traces of their own, as outside a rollout."""

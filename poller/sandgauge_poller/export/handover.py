@@ -12,7 +12,7 @@ from sandgauge_poller.reading.context import RecordSink
 from sandgauge_poller.reading.provider import AllocationReading, SampleReading
 from sandgauge_poller.reading.usage.loop import UsageSink
 from sandgauge_poller.reading.usage.source import Kills, UsageAnswer
-from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
+from sandgauge_poller.tracking.active_set import ActiveSet, SandboxKey, Tracked
 from sandgauge_poller.tracking.progress import dump_progress
 
 logger = logging.getLogger(__name__)
@@ -34,8 +34,9 @@ class Sink(RecordSink, UsageSink, Protocol):
 class HandedOver:
     """The reading loops' sink: takes note of which sandboxes have news, and hands each reading on."""
 
-    def __init__(self, sink: Sink, write: Write, clock: Clock) -> None:
+    def __init__(self, sink: Sink, active: ActiveSet, write: Write, clock: Clock) -> None:
         self._sink = sink
+        self._active = active
         self._write = write
         self._clock = clock
         self._news: dict[SandboxKey, Tracked] = {}
@@ -119,6 +120,7 @@ class HandedOver:
         seen = [
             ProgressRecord(key.owner, key.sandbox_id, now_ns, dump_progress(sandbox.progress).decode())
             for key, sandbox in sandboxes.items()
+            if self._active.get(key) is sandbox  # else another may follow it by now, and know more
         ]
         for key in sandboxes:
             self._news.pop(key, None)

@@ -30,7 +30,9 @@ class World:
         self.now = 1000.0
         self.written = []
         self.is_up = True
-        self.handed_over = HandedOver(Recorder(), self.write, Clock(now_ns=lambda: NOW_NS, monotonic=lambda: self.now))
+        self.followed = {}
+        clock = Clock(now_ns=lambda: NOW_NS, monotonic=lambda: self.now)
+        self.handed_over = HandedOver(Recorder(), self.followed, self.write, clock)
 
     async def write(self, records):
         if not self.is_up:
@@ -40,10 +42,10 @@ class World:
     async def read(self, sandbox):
         await self.handed_over.sample(sandbox, None, 0, is_final=False)
 
-
-def tracked(sandbox_id, **progress):
-    key = SandboxKey("training", sandbox_id)
-    return Tracked(key, "training", RouteOutcome.MATCHED, progress=Progress(**progress))
+    def follow(self, sandbox_id, **progress):
+        key = SandboxKey("training", sandbox_id)
+        self.followed[key] = Tracked(key, "training", RouteOutcome.MATCHED, progress=Progress(**progress))
+        return self.followed[key]
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ async def until(condition):
 
 
 async def test_a_turn_in_its_life_is_written_at_once(world):
-    sandbox = tracked("s", readings=3)
+    sandbox = world.follow("s", readings=3)
     await world.handed_over.ended(sandbox)
     await until(lambda: world.written)
     (record,) = world.written
@@ -70,11 +72,11 @@ async def test_a_turn_in_its_life_is_written_at_once(world):
 
 
 async def test_readings_are_written_now_and_then(world):
-    sandbox = tracked("s")
+    sandbox = world.follow("s")
     await world.read(sandbox)
     await until(lambda: len(world.written) == 1)
     await world.read(sandbox)
-    await world.handed_over.changed(tracked("t"))
+    await world.handed_over.changed(world.follow("t"))
     await until(lambda: len(world.written) == 2)
     assert world.written[-1].sandbox_id == "t"
     world.now += NOW_AND_THEN_S
@@ -82,8 +84,8 @@ async def test_readings_are_written_now_and_then(world):
 
 
 async def test_all_there_is_is_written_when_it_must_be(world):
-    await world.read(tracked("s"))
-    await world.read(tracked("t"))
+    await world.read(world.follow("s"))
+    await world.read(world.follow("t"))
     await world.handed_over.flush()
     assert {record.sandbox_id for record in world.written} == {"s", "t"}
     await world.handed_over.flush()
@@ -92,7 +94,7 @@ async def test_all_there_is_is_written_when_it_must_be(world):
 
 async def test_what_cannot_be_written_is_tried_again(world, caplog):
     world.is_up = False
-    await world.handed_over.ended(tracked("s"))
+    await world.handed_over.ended(world.follow("s"))
     with pytest.raises(NotStoredError):
         await world.handed_over.flush()
     await until(lambda: "cannot be handed over" in caplog.text)
@@ -101,7 +103,7 @@ async def test_what_cannot_be_written_is_tried_again(world, caplog):
 
 
 async def test_that_a_sandbox_is_done_with_is_written_instead_of_what_was_seen(world):
-    sandbox = tracked("s")
+    sandbox = world.follow("s")
     await world.read(sandbox)
     world.handed_over.done(sandbox.key, 5)
     await until(lambda: world.written)
@@ -111,11 +113,20 @@ async def test_that_a_sandbox_is_done_with_is_written_instead_of_what_was_seen(w
 
 async def test_what_another_follows_is_forgotten(world):
     world.is_up = False
-    sandbox = tracked("s")
+    sandbox = world.follow("s")
     await world.handed_over.ended(sandbox)
     world.handed_over.forget(sandbox.key)
     world.is_up = True
-    await world.handed_over.ended(tracked("t"))
+    await world.handed_over.ended(world.follow("t"))
     await until(lambda: world.written)
     assert [type(record) for record in world.written] == [ProgressRecord]
     assert world.written[0].sandbox_id == "t"
+
+
+async def test_of_what_another_follows_by_now_nothing_is_written(world):
+    sandbox = world.follow("s")
+    await world.read(sandbox)
+    del world.followed[sandbox.key]
+    await world.read(world.follow("t"))
+    await world.handed_over.flush()
+    assert [record.sandbox_id for record in world.written] == ["t"]

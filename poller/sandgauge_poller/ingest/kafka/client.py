@@ -89,7 +89,8 @@ class KafkaClients:
             session_timeout_ms=_ms(self._kafka.session_timeout),
             heartbeat_interval_ms=_ms(self._kafka.session_timeout / HEARTBEATS),
             rebalance_timeout_ms=_ms(max(self._kafka.session_timeout, 2 * _REQUEST_TIMEOUT_S)),
-            partition_assignment_strategy=(self._sticky,),
+            # A class for each, since it keeps in the class what the group gave last.
+            partition_assignment_strategy=(type("Assignor", (self._sticky,), {}),),
             request_timeout_ms=_ms(_REQUEST_TIMEOUT_S + self._kafka.session_timeout),
         )
 
