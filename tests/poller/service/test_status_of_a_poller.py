@@ -53,3 +53,35 @@ def test_a_control_plane_in_trouble_is_shown_with_its_error(osb, make_poller):
             lambda: control_plane_of(poller)["last_answer"] == "http_error", timeout_s=60, what="the error to be shown"
         )
         assert 0 <= control_plane_of(poller)["seconds_ago"] < 60
+
+
+def row_of(poller, sandbox_id):
+    (row,) = get(f"{poller.status_url}/api/v1/sandboxes/{sandbox_id}").json()["sandboxes"]
+    return row
+
+
+def test_what_was_read_of_a_sandbox_is_shown_and_known_again_after_a_restart(osb, make_poller, otlp_sink):
+    sandbox_id = osb.create(limits={"cpu": "500m", "memory": "128Mi"})
+    with make_poller() as poller:
+        feed(poller.endpoint, start_span(sandbox_id))
+        otlp_sink.wait_for(lambda seen: len(seen.spans(SAMPLE)) >= 2)
+        shown = row_of(poller, sandbox_id)
+        assert shown["state"] == "active"
+        assert shown["allocation"]["components"][0]["limits"] == {"cpu": 0.5, "memory_mib": 128.0}
+        assert shown["reading"]["memory_scope"] == "node"
+        assert shown["plot"]["memory_used_mib"][-1] > 0
+        overview = get(f"{poller.status_url}/api/v1/overview").json()
+        assert overview["sandboxes"]["by_state"]["active"] == 1
+        assert sum(point or 0 for point in overview["readings"]["answered"]) >= 2
+        osb.fault(Route.EXECD, status=500, body="boom")
+        wait_until(
+            lambda: row_of(poller, sandbox_id)["reading"].get("error_type") == "http_error",
+            timeout_s=60,
+            what="a failure with its reason",
+        )
+        last = row_of(poller, sandbox_id)["reading"]["memory_used_mib"]
+        poller.stop()
+        poller.start()
+        shown = row_of(poller, sandbox_id)
+        assert shown["reading"]["memory_used_mib"] == last
+        assert "plot" not in shown

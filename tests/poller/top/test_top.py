@@ -4,15 +4,17 @@ import io
 import json
 import os
 import pty
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 from rich.console import Console
 
 from sandgauge_poller.cli import cli
-from sandgauge_poller.status.selection import Selection
+from sandgauge_poller.status.selection import Order, Selection, Show, Sort
 from sandgauge_poller.top.client import Client
 from sandgauge_poller.top.screen import fitting
 from sandgauge_poller.top.words import clean, cpu, duration, lateness, limits, memory, memory_plot, state
@@ -20,6 +22,7 @@ from support.otlp_sink import OtlpSink
 from support.shown_fleet import ShownFleet
 
 COUNT = 260
+PAGE = Path(__file__).parents[3] / "docs" / "page.md"
 TOKEN = "t0ken-of-the-page"
 
 
@@ -193,3 +196,20 @@ def test_a_plot_shows_gaps_and_stays_below_what_there_is():
 
 def test_no_text_of_a_span_steers_the_terminal():
     assert clean("a\x1b[31mb\r\nc\x9b") == "a�[31mb��c�"
+
+
+def commands_of_the_page():
+    lines = PAGE.read_text().splitlines()
+    return [line.split("#")[0].split("|")[0].split() for line in lines if line.startswith("sandgauge top")]
+
+
+@pytest.mark.parametrize("command", commands_of_the_page(), ids=" ".join)
+def test_every_command_of_the_documentation_runs(fleet, command):
+    code, out, _ = top(*command[2:], "--endpoint", fleet.url)
+    assert code == 0
+    assert out
+
+
+def test_the_documentation_names_everything_that_can_be_asked_for():
+    named = set(re.findall(r"`([a-z_]+)`", PAGE.read_text()))
+    assert {str(word) for words in (Show, Sort, Order) for word in words} <= named
