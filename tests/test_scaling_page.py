@@ -5,10 +5,11 @@ import re
 import pytest
 
 from bench import results as kept
+from bench.cost import Cost, Load
 from bench.figures import Flood, Minute, Requests, Steady, Subject
 from bench.machine import Machine
 from bench.results import LongResults, Results
-from bench.scaling import FLEETS, PAGE, Cost, others_table, poller_table, summary, with_figures
+from bench.scaling import FLEETS, PAGE, others_table, poller_table, summary, with_figures
 
 MACHINE = Machine(cores=2, cpu="invented", memory_gib=8, python="3.13.0", sandgauge="0")
 
@@ -73,12 +74,19 @@ def rows(table):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines()[2:]]
 
 
-def test_costs_are_medians_of_the_largest_fleet_and_a_life_is_what_churn_took_beside_readings():
+def test_costs_are_medians_and_a_life_is_what_churn_took_beside_readings():
     cost = Cost.of(RESULTS, LONG)
-    assert (cost.sandboxes, cost.cpu_ms, cost.sandbox_kb) == (10_000, 0.5, 20)
-    assert (cost.sent_bytes, cost.stored_bytes) == (300, 5000)
+    assert cost.loads == (Load(500, 0.3, 150_000, 2_500_000), Load(1000, 0.5, 300_000, 5_000_000))
+    assert cost.sandbox_kb == 20
     assert cost.idle_mib == pytest.approx(100)
     assert cost.life_cpu_ms == pytest.approx(30_000 * 0.1 / 1000)
+
+
+@pytest.mark.parametrize(("reads", "share"), [(250, 0.15), (500, 0.3), (750, 0.4), (1000, 0.5), (3000, 1.5)])
+def test_between_measured_loads_it_goes_in_proportion_and_beyond_them_as_at_the_last(reads, share):
+    load = Cost.of(RESULTS, LONG).at(reads)
+    assert (load.reads, load.core_share) == (reads, pytest.approx(share))
+    assert load.sent_bytes == pytest.approx(300 * reads)
 
 
 def test_a_figure_that_was_not_measured_is_asked_for_and_never_taken_for_zero():
@@ -100,8 +108,8 @@ def test_pollers_take_a_share_of_a_core_each_and_no_more_sandboxes_than_they_may
         "5.0 MB/s",
         "10,000",
     ]
-    assert table[3][3:5] == ["5.5", "8"]
-    assert table[8][3:5] == ["13", "20"]  # 20 times 50,000 sandboxes, though 13.3 cores are 19 of them at 70 %
+    assert table[3][3:5] == ["5.5", "8"]  # 12,500 sandboxes for each, which take 0.69 of a core
+    assert table[8][3:5] == ["14", "20"]  # 50,000 for each, though with 833 readings a second a core has room for more
 
 
 def test_what_others_are_asked_for_grows_with_the_fleet():
@@ -113,8 +121,11 @@ def test_what_others_are_asked_for_grows_with_the_fleet():
     assert ["questions to control planes, a second", "N · (4 / life + 1 / 300 s)", "100", "1,000", "10,000"] in table
 
 
-def test_the_summary_has_the_rate_at_which_one_poller_is_full():
-    assert "70% of a core carry 1,300 readings a second" in summary(Cost.of(RESULTS, LONG), RESULTS)
+def test_the_summary_says_what_a_reading_costs_at_which_rate():
+    said = summary(Cost.of(RESULTS, LONG), RESULTS)
+    assert "takes 0.60 ms of CPU, 300 bytes to the Collector and 5,000 to the disk at 500 readings a second; " in said
+    assert "0.50 ms of CPU, 300 bytes to the Collector and 5,000 to the disk at 1,000 readings a second: " in said
+    assert "900 a second where each is a request of its own, and at 7,000 where" in said
 
 
 def test_written_again_the_page_stays_as_it_is_and_without_its_marks_it_is_refused():

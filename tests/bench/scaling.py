@@ -3,11 +3,9 @@
 import math
 import statistics
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
 
-from bench.figures import Minute, Steady, Subject
+from bench.cost import LIFE_S, Cost
 from bench.results import LongResults, Results, load, load_long
 from sandgauge_poller.config import Config
 
@@ -15,12 +13,6 @@ PAGE = Path(__file__).parents[2] / "docs" / "scaling.md"
 
 FLEETS = (10_000, 100_000, 1_000_000)
 INTERVALS_S = (10, 30, 60)
-LIFE_S = 600
-"""How long a sandbox lives, where that matters."""
-
-LIVELY_SHARE = 0.7
-"""Of a core: what one poller is to take at most, so that a burst of starts finds room."""
-
 # What the documentation says elsewhere, as measured.
 READ_S = 1.0  # execd's own wait
 QUESTIONS_A_LIFE = 4  # its endpoint, its allocation, and twice its state
@@ -30,74 +22,24 @@ HEAD_S = 3 * 3600  # how long Prometheus keeps a series that has ended in memory
 SERIES_BYTES = 2500
 
 
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What a poller costs at the largest fleet measured: medians over the turns.
-
-    `cpu_ms` and the bytes are for each reading, `life_cpu_ms` is for all else that a sandbox costs from start to end.
-    """
-
-    sandboxes: int
-    cpu_ms: float
-    life_cpu_ms: float
-    sent_bytes: float
-    stored_bytes: float
-    sandbox_kb: float
-    idle_mib: float
-
-    @classmethod
-    def of(cls, results: Results, long: LongResults) -> Self:
-        """Take it from what was saved; raises ValueError where a figure is missing."""
-        turns = [turn for turn in results.steady if turn.subject is Subject.POLLER]
-        largest = max(turn.sandboxes for turn in turns)
-        as_long = _median([turn for turn in turns if turn.sandboxes == long.sandboxes], "cpu_ms_a_read")
-        turns = [turn for turn in turns if turn.sandboxes == largest]
-        sandbox_kb = _median(turns, "rss_kb_a_sandbox")
-        return cls(
-            sandboxes=largest,
-            cpu_ms=_median(turns, "cpu_ms_a_read"),
-            life_cpu_ms=_life_cpu_ms(long.minutes, as_long),
-            sent_bytes=_median(turns, "bytes_a_reading"),
-            stored_bytes=_median(turns, "stored_bytes_a_reading"),
-            sandbox_kb=sandbox_kb,
-            idle_mib=_median(turns, "rss_mib") - largest * sandbox_kb * 1000 / 2**20,
-        )
-
-
-def _life_cpu_ms(minutes: Sequence[Minute], reading_cpu_ms: float) -> float:
-    """Return what each life took beyond its readings, over all minutes but the first."""
-    first, *others = minutes
-    all_ms = sum(minute.reads * minute.cpu_ms_a_read for minute in others)
-    readings_ms = sum(minute.reads * reading_cpu_ms for minute in others)
-    return (all_ms - readings_ms) / (others[-1].started - first.started)
-
-
-def _median(turns: Sequence[Steady], figure: str) -> float:
-    values = [value for turn in turns if (value := getattr(turn, figure)) is not None]
-    if not values:
-        raise ValueError(f"no turn has {figure}; measure again")
-    return float(statistics.median(values))
-
-
 def poller_table(cost: Cost) -> str:
     """Return what the pollers take together, fleet by fleet and interval by interval."""
     rows = []
     for fleet in FLEETS:
         for interval in INTERVALS_S:
-            reads = fleet / interval
-            core_share = (reads * cost.cpu_ms + fleet / LIFE_S * cost.life_cpu_ms) / 1000
-            pollers = max(math.ceil(core_share / LIVELY_SHARE), math.ceil(fleet / Config().tracking.max_sandboxes))
+            pollers = cost.pollers(fleet, interval)
+            each = cost.at(fleet / interval / pollers)
             memory = pollers * cost.idle_mib / 1024 + fleet * cost.sandbox_kb * 1000 / 2**30
             rows.append(
                 (
                     f"{fleet:,}",
                     f"{interval} s",
-                    _shown(reads),
-                    _shown(core_share),
+                    _shown(fleet / interval),
+                    _shown(pollers * cost.core_share(fleet / pollers, interval)),
                     str(pollers),
                     f"{_shown(memory)} GiB",
-                    f"{_shown(reads * cost.sent_bytes / 1e6)} MB/s",
-                    f"{_shown(reads * cost.stored_bytes / 1e6)} MB/s",
+                    f"{_shown(pollers * each.sent_bytes / 1e6)} MB/s",
+                    f"{_shown(pollers * each.stored_bytes / 1e6)} MB/s",
                     f"{fleet:,}",
                 )
             )
@@ -152,19 +94,23 @@ def others_table() -> str:
 
 def summary(cost: Cost, results: Results) -> str:
     """Return in a few sentences what the tables start from."""
-    reads = LIVELY_SHARE * 1000 / (cost.cpu_ms + cost.life_cpu_ms * Config().sampling.collection_interval / LIFE_S)
     requests = statistics.median(one.requests_a_second for one in results.requests)
     flood = statistics.median(
         one.spans_a_second for one in results.floods if (one.what, one.encoding) == ("lifecycle", "protobuf")
     )
+    most = cost.loads[-1].reads
+    measured = "; ".join(
+        f"{_shown(load.core_share / load.reads * 1000)} ms of CPU, {_shown(load.sent_bytes / load.reads)} bytes to the "
+        f"Collector and {_shown(load.stored_bytes / load.reads)} to the disk at {_shown(load.reads)} readings a second"
+        for load in cost.loads
+        if load.reads >= most / 10
+    )
     return (
-        f"Measured with {cost.sandboxes:,} sandboxes ([performance.md](performance.md)): a reading with all its "
-        f"telemetry takes {cost.cpu_ms:.2f} ms of CPU, {_shown(cost.sent_bytes)} bytes to the Collector and "
-        f"{_shown(cost.stored_bytes)} bytes to the disk; a sandbox takes {cost.sandbox_kb:.0f} kB of memory above "
+        f"As measured ([performance.md](performance.md)), a reading with all its telemetry takes {measured}: the more "
+        f"there are, the less each costs. A sandbox takes {cost.sandbox_kb:.0f} kB of memory, above "
         f"{cost.idle_mib:.0f} MiB, and {_shown(cost.life_cpu_ms)} ms of CPU in its life beside its readings. "
-        f"So {LIVELY_SHARE:.0%} of a core carry {_shown(reads)} readings a second. Lifecycle spans come in at "
-        f"{_shown(requests)} a second where each is a request of its own, and at {_shown(flood)} where a request holds "
-        "500."
+        f"Lifecycle spans come in at {_shown(requests)} a second where each is a request of its own, and at "
+        f"{_shown(flood)} where a request holds 500."
     )
 
 
@@ -189,8 +135,8 @@ def write_page() -> None:
 
 def _shown(value: float) -> str:
     """Return two digits that count, which is as well as such a sum is known."""
-    digits = max(0, 1 - math.floor(math.log10(value)))
-    return f"{round(value, 1 - math.floor(math.log10(value))):,.{digits}f}"
+    rounded = float(f"{value:.1e}")
+    return f"{rounded:,.{max(0, 1 - math.floor(math.log10(rounded)))}f}"
 
 
 def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
