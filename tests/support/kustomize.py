@@ -16,7 +16,7 @@ MODULE = "sigs.k8s.io/kustomize/kustomize/v5@v5.8.1"
 
 def kustomize() -> Path:
     """Return the program; without Go the test is skipped, or fails. The first build takes a minute."""
-    go = require("Go", shutil.which("go"), "it builds kustomize (1.25 or newer on PATH)")
+    go = require("Go", shutil.which("go"), "it builds kustomize (1.24 or newer on PATH)")
     version = subprocess.run((go, "env", "GOVERSION"), capture_output=True, check=True).stdout
     with building(f"kustomize-{fingerprint([version, MODULE.encode()])}") as folder:
         if not folder.exists():
