@@ -1,6 +1,7 @@
-"""Whether what a process holds stays the same: a straight line through the second half of a run.
+"""Whether what a process holds stays the same over the second half of a run.
 
-The first half fills what is bounded: caches, pools, the allocator.
+The first half fills what is bounded: caches, pools, the allocator. What counts is the least that is held at any moment
+of the last quarter, against the third: bursts come and go, on a busy machine above all, and a leak stays.
 """
 
 import statistics
@@ -36,7 +37,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Growth:
-    """Of one thing over the second half of a run, and what still counts as flat."""
+    """Of the least that is held of one thing, and what still counts as flat; `mean` and `most` of the second half."""
 
     name: str
     growth: float
@@ -50,16 +51,17 @@ class Growth:
         return self.growth <= self.bound
 
 
-_BOUNDS = {"memory_mib": (4.0, 0.03), "open_files": (25.0, 0.03), "threads": (1.0, 0.0), "tasks": (25.0, 0.1)}
+_BOUNDS = {"memory_mib": (2.0, 0.015), "open_files": (12.0, 0.015), "threads": (1.0, 0.0), "tasks": (12.0, 0.05)}
 """Most growth that counts as flat, and the same as a share of the mean, whichever is more: noise of the allocator, and
 of how many reads are in flight."""
 
 
 def growths(held: Sequence[Held]) -> Iterator[Growth]:
-    """Yield how everything grew over the second half."""
-    half = [one for one in held if one.at_s >= held[-1].at_s / 2]
-    times = [one.at_s for one in half]
+    """Yield how everything grew from the third quarter to the last."""
+    end_s = held[-1].at_s
+    third = [one for one in held if end_s / 2 <= one.at_s < end_s * 3 / 4]
+    last = [one for one in held if one.at_s >= end_s * 3 / 4]
     for name, (bound, share) in _BOUNDS.items():
-        values = [getattr(one, name) for one in half]
-        slope, mean = statistics.linear_regression(times, values).slope, statistics.fmean(values)
-        yield Growth(name, slope * (times[-1] - times[0]), max(bound, share * mean), mean, max(values))
+        before, after = ([getattr(one, name) for one in quarter] for quarter in (third, last))
+        mean = statistics.fmean(before + after)
+        yield Growth(name, min(after) - min(before), max(bound, share * mean), mean, max(before + after))

@@ -20,9 +20,6 @@ from support.feed import OPENSANDBOX, feed, start_span
 from support.running_poller import RunningPoller
 from support.waiting import wait_until
 
-REQUESTS_PER_SECOND = 1000
-"""What the deployment lets the poller ask its control plane, so that this does not decide how fast fleets come up."""
-
 _BATCH = 100
 _PATIENCE_S = 60.0
 
@@ -86,9 +83,12 @@ def scene(interval_s: float) -> Iterator[Scene]:
 
 
 @contextmanager
-def poller(at: Scene, **sections: Any) -> Iterator["WatchedPoller"]:
-    """Run a poller of this fleet on its core; `sections` are further ones of its configuration."""
-    running = WatchedPoller(at, sections)
+def poller(at: Scene, *, requests_per_second: int = 1000, **sections: Any) -> Iterator["WatchedPoller"]:
+    """Run a poller of this fleet on its core; `sections` are further ones of its configuration.
+
+    It may ask its control plane so often that this does not decide how fast a fleet comes up.
+    """
+    running = WatchedPoller(at, requests_per_second, sections)
     running.start_on_its_core()
     try:
         yield running
@@ -102,7 +102,7 @@ def poller(at: Scene, **sections: Any) -> Iterator["WatchedPoller"]:
 class WatchedPoller(RunningPoller):
     """A poller whose threads and tasks can be asked for."""
 
-    def __init__(self, at: Scene, sections: Mapping[str, Any]) -> None:
+    def __init__(self, at: Scene, requests_per_second: int, sections: Mapping[str, Any]) -> None:
         self._count_file = at.folder / "counts"
         os.environ[watched_poller.VARIABLE] = str(self._count_file)
         config = {
@@ -111,7 +111,7 @@ class WatchedPoller(RunningPoller):
                     "name": "bench",
                     "endpoint": at.fleet.url,
                     "use_server_proxy": "false",
-                    "max_requests_per_second": REQUESTS_PER_SECOND,
+                    "max_requests_per_second": requests_per_second,
                 }
             ],
             "sampling": {"collection_interval": f"{at.interval_s:g}s"},
