@@ -211,7 +211,7 @@ async def test_each_question_has_its_own_bound():
         for question in (provider.read_status, provider.read_allocation, provider.read_sample):
             answer, later_s = await beside_timer(0.5, question(ID))
             assert answer.error_type is ErrorType.TIMEOUT
-            assert later_s == pytest.approx(0.0, abs=0.3)
+            assert later_s == pytest.approx(0.0, abs=0.5)
             assert (answer.window.end_ns - answer.window.start_ns) / 1e9 >= 0.49
 
 
