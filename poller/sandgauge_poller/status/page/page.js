@@ -40,33 +40,45 @@ let asking = new AbortController();
 let answeredAt = Date.now();
 let isPaused = false;
 
+async function askAll(id, signal) {
+  const [overview, list, sandbox] = await Promise.all([
+    ask("api/v1/overview", signal),
+    ask(`api/v1/sandboxes?${query()}`, signal),
+    id ? ask(`api/v1/sandboxes/${encodeURIComponent(id)}`, signal) : undefined,
+  ]);
+  return { id, overview, list, sandbox };
+}
+
 async function refresh({ announces = false } = {}) {
   clearTimeout(timer);
   asking.abort();
   asking = new AbortController();
-  const { signal } = asking;
+  let answers;
   try {
-    const id = chosenId();
-    const [overview, list, sandbox] = await Promise.all([
-      ask("api/v1/overview", signal),
-      ask(`api/v1/sandboxes?${query()}`, signal),
-      id ? ask(`api/v1/sandboxes/${encodeURIComponent(id)}`, signal) : undefined,
-    ]);
-    answeredAt = Date.now();
-    showConnection(true);
-    showOverview(overview, addressOf);
-    showDeployments(overview.deployments.map((deployment) => deployment.name));
-    showRows(list, overview.sandboxes.total, (chosen) => {
-      location.hash = addressOf(chosen);
-    });
-    showSheet(id, sandbox);
-    if (announces) announce(`${count(list.matched)} sandboxes match.`);
-    if (!performance.getEntriesByName("rows-shown").length) requestAnimationFrame(() => performance.mark("rows-shown"));
+    answers = await askAll(chosenId(), asking.signal);
   } catch (error) {
     if (error.name === "AbortError") return;
-    showConnection(false);
   }
   if (!isPaused && !document.hidden) timer = setTimeout(refresh, REFRESH_MS);
+  if (answers) answeredAt = Date.now();
+  showConnection(Boolean(answers));
+  if (answers) show(answers, announces);
+}
+
+function show({ id, overview, list, sandbox }, announces) {
+  const { matched, offset } = list;
+  if (matched && matched <= offset) {
+    want({ page: `${Math.ceil(matched / ROWS) - 1}` }); // the fleet became smaller
+    return;
+  }
+  showOverview(overview, addressOf);
+  showDeployments(overview.deployments.map((deployment) => deployment.name));
+  showRows(list, overview.sandboxes.total, (chosen) => {
+    location.hash = addressOf(chosen);
+  });
+  showSheet(id, sandbox);
+  if (announces) announce(`${count(matched)} sandboxes match.`);
+  if (!performance.getEntriesByName("rows-shown").length) requestAnimationFrame(() => performance.mark("rows-shown"));
 }
 
 function showConnection(isAnswering) {
