@@ -106,11 +106,11 @@ def summary(cost: Cost, results: Results) -> str:
         if load.reads >= most / 10
     )
     return (
-        f"As measured ([performance.md](performance.md)), a reading with all its telemetry takes {measured}: the more "
-        f"there are, the less each costs. A sandbox takes {cost.sandbox_kb:.0f} kB of memory, above "
-        f"{cost.idle_mib:.0f} MiB, and {_shown(cost.life_cpu_ms)} ms of CPU in its life beside its readings. "
-        f"Lifecycle spans come in at {_shown(requests)} a second where each is a request of its own, and at "
-        f"{_shown(flood)} where a request holds 500."
+        f"As measured ([performance.md](performance.md)), a reading with all its telemetry takes {measured}: few cost "
+        f"more each than many. A sandbox takes {cost.sandbox_kb:.0f} kB of memory, above {cost.idle_mib:.0f} MiB, and "
+        f"{_shown(cost.life_cpu_ms)} ms of CPU in its life beside its readings. Lifecycle spans come in at "
+        f"{_shown(requests)} a second where each is a request of its own, and at {_shown(flood)} where a request holds "
+        "500."
     )
 
 
