@@ -17,7 +17,7 @@ _TOKEN_VARIABLE = "SANDGAUGE_STATUS_TOKEN"  # noqa: S105  # the name of one
 _HIGHEST_FIRST = frozenset({Sort.AGE, Sort.CPU, Sort.MEMORY, Sort.READ, Sort.LATENESS, Sort.ALLOCATION})
 
 
-@click.command()
+@click.command(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
     "--config",
     "config_file",
@@ -31,8 +31,19 @@ _HIGHEST_FIRST = frozenset({Sort.AGE, Sort.CPU, Sort.MEMORY, Sort.READ, Sort.LAT
 @click.option("--once", is_flag=True, help="Print every row once and end, as in a pipe.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document and end.")
 @click.option("--search", default="", metavar="TEXT", help="Rows with this in sandbox, rollout, run or deployment.")
-@click.option("--show", "part", type=click.Choice([str(part) for part in Show]), default=Show.ALL.value)
-@click.option("--sort", type=click.Choice([str(sort) for sort in Sort]), default=Sort.AGE.value)
+@click.option(
+    "--show",
+    "part",
+    type=click.Choice([str(part) for part in Show]),
+    default=Show.ALL.value,
+    help="Rows in this state, or those that want a look.",
+)
+@click.option(
+    "--sort",
+    type=click.Choice([str(sort) for sort in Sort]),
+    default=Sort.AGE.value,
+    help="Column to order by: numbers from the highest down, names up.",
+)
 def top(  # noqa: PLR0913  # one for each option
     config_file: Path | None, endpoint: str | None, search: str, part: str, sort: str, *, once: bool, as_json: bool
 ) -> None:
