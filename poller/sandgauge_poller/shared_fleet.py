@@ -132,7 +132,8 @@ class SharedFleet:
 
             feed = LifecycleFeed(lifecycle, intake, clients.error)
             yield (follow(), feed.run(), parts.handed_over.run(), self._tidy())
-            await parts.reading.hold(0.0)
+            await parts.reading.hold(_LEAVE_S)
+            await parts.reading.stop()  # of what is handed over nothing may change any more
             await self._hand_over(_LEAVE_S)
 
     async def hold(self) -> None:

@@ -46,7 +46,7 @@ class Kafka(Section):
     topic: Name = "sandgauge-lifecycle"
     group_id: Name = "sandgauge"
     partitions: Annotated[int, Field(gt=0, le=1000)] = 32
-    session_timeout: PositiveDuration = 10.0
+    session_timeout: PositiveDuration = 6.0
     tls: KafkaTls = KafkaTls()
     auth: KafkaAuth = KafkaAuth()
 

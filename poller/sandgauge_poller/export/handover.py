@@ -42,6 +42,8 @@ class HandedOver:
         self._news: dict[SandboxKey, Tracked] = {}
         self._turns: dict[SandboxKey, Tracked] = {}
         self._written: dict[SandboxKey, float] = {}
+        self._being_summarised: set[SandboxKey] = set()
+        """A next owner must not hear of a summary before it is kept."""
         self._done: dict[SandboxKey, DoneRecord] = {}
         self.graves: dict[SandboxKey, int] = {}
         """Sandboxes that are done with, and since when (ns since the epoch), as is written."""
@@ -81,18 +83,18 @@ class HandedOver:
 
     async def allocation(self, sandbox: Tracked, reading: AllocationReading) -> None:
         """Record an allocation if it changed."""
-        await self._sink.allocation(sandbox, reading)
         self._news[sandbox.key] = sandbox
+        await self._sink.allocation(sandbox, reading)
 
     async def sample(self, sandbox: Tracked, reading: SampleReading, missed: int, *, is_final: bool) -> None:
         """Record one reading."""
-        await self._sink.sample(sandbox, reading, missed, is_final=is_final)
         self._news[sandbox.key] = sandbox
+        await self._sink.sample(sandbox, reading, missed, is_final=is_final)
 
     async def usage(self, sandbox: Tracked, answer: UsageAnswer, kills: Kills | None, missed: int) -> None:
         """Record one answer of a usage source."""
-        await self._sink.usage(sandbox, answer, kills, missed)
         self._news[sandbox.key] = sandbox
+        await self._sink.usage(sandbox, answer, kills, missed)
 
     async def ended(self, sandbox: Tracked) -> None:
         """Close the series of a sandbox, and keep its end."""
@@ -101,8 +103,12 @@ class HandedOver:
 
     async def summary(self, sandbox: Tracked) -> None:
         """Record how the sandbox lived and ended."""
-        await self._sink.summary(sandbox)
-        self._turn(sandbox)
+        self._being_summarised.add(sandbox.key)
+        try:
+            await self._sink.summary(sandbox)
+        finally:
+            self._being_summarised.discard(sandbox.key)
+            self._turn(sandbox)
 
     async def changed(self, sandbox: Tracked) -> None:
         """Keep progress that no record carries."""
@@ -114,6 +120,7 @@ class HandedOver:
         self._wake.set()
 
     async def _flush(self, sandboxes: Mapping[SandboxKey, Tracked]) -> None:
+        sandboxes = {key: each for key, each in sandboxes.items() if key not in self._being_summarised}
         done, now_ns = dict(self._done), self._clock.now_ns()
         if not sandboxes and not done:
             return

@@ -130,3 +130,22 @@ async def test_of_what_another_follows_by_now_nothing_is_written(world):
     await world.read(world.follow("t"))
     await world.handed_over.flush()
     assert [record.sandbox_id for record in world.written] == ["t"]
+
+
+async def test_a_summary_is_not_heard_of_before_it_is_kept(world, monkeypatch):
+    sandbox, kept = world.follow("s"), asyncio.Event()
+
+    async def summary(_):
+        sandbox.progress.summarised = True
+        await kept.wait()
+
+    monkeypatch.setattr(world.handed_over._sink, "summary", summary, raising=False)
+    await world.read(sandbox)
+    summarising = asyncio.create_task(world.handed_over.summary(sandbox))
+    await asyncio.sleep(0)
+    await world.handed_over.flush()
+    assert world.written == []
+    kept.set()
+    await summarising
+    await until(lambda: world.written)
+    assert load_progress(world.written[0].progress).summarised
