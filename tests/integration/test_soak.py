@@ -1,4 +1,4 @@
-"""A minute and a half of the churn that `make bench-long` keeps up for ten, of a smaller fleet that is replaced faster."""
+"""The churn that `make bench-long` keeps up for ten minutes, shorter and of a smaller fleet that is replaced faster."""
 
 import os
 import subprocess
