@@ -60,7 +60,7 @@ _MEMORY_NS = 24 * 3600 * 10**9
 _MEMORY_ROWS = 1_000_000
 """Repeats and ends are remembered for a day, or so many spans."""
 
-_GARBAGE_THRESHOLDS = (10_000, 50, 200)
+_GARBAGE_THRESHOLDS = (100_000, 50, 1_000)
 """New objects until they are looked at, and how many such looks until one at the middle-aged, and at all."""
 
 # With the servers' own patience (which aiohttp may take twice) these stay under five seconds together.

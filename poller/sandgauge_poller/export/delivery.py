@@ -16,7 +16,7 @@ from sandgauge_schemas.names import ExportOutcome, Signal
 
 MAX_REQUEST_BYTES = 1024 * 1024
 MAX_REQUEST_ROWS = 2000
-LINGER_S = 0.2
+LINGER_S = 0.5
 """How long the first new row waits for company, so that a request holds many."""
 
 _NS = 1_000_000_000

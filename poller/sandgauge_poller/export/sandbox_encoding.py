@@ -45,7 +45,6 @@ class SandboxEncoding:
     key: SandboxKey
     keys: JoinKeys
     start: StartEvent
-    series_keys: dict[str, str]
     _series: dict[SampleScope | None, SeriesAttributes] = field(default_factory=dict)
     _sample_head: _SampleHead | None = None
 
@@ -54,8 +53,17 @@ class SandboxEncoding:
         found = self._series.get(scope)
         if found is None:
             scoped = {} if scope is None else {names.NEMO_GYM_SANDBOX_SAMPLE_SCOPE: scope.value}
-            found = self._series[scope] = SeriesAttributes({**self.series_keys, **scoped})
+            found = self._series[scope] = SeriesAttributes({**self._series_keys(), **scoped})
         return found
+
+    def _series_keys(self) -> dict[str, str]:
+        keys, settings = self.keys, self.settings
+        of_points = replace(
+            keys,
+            rollout_id=keys.rollout_id if settings.rollout_id else None,
+            request_id=keys.request_id if settings.request_id else None,
+        )
+        return {key: str(value) for key, value in of_points.to_attributes().items()}
 
     def head(self, name: str, source: ResourceSource | None, attributes: Attributes) -> Head:
         """Return what its spans of that name and source with these attributes have in common."""
@@ -92,10 +100,4 @@ def encoding_of(sandbox: Tracked, settings: PointSettings) -> SandboxEncoding:
     start, keys = sandbox.lifecycle.start, sandbox.keys
     if start is None:
         raise ValueError("a sandbox without a start span has no records")
-    of_points = replace(
-        keys,
-        rollout_id=keys.rollout_id if settings.rollout_id else None,
-        request_id=keys.request_id if settings.request_id else None,
-    )
-    series_keys = {key: str(value) for key, value in of_points.to_attributes().items()}
-    return SandboxEncoding(settings, sandbox.key, keys, start, series_keys)
+    return SandboxEncoding(settings, sandbox.key, keys, start)

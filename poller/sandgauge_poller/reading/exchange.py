@@ -43,6 +43,10 @@ class Answer:
     body: bytes = field(default=b"", repr=False)
 
 
+class NotSentError(aiohttp.ClientConnectionError):
+    """Nothing was sent: the session's connector would not open a connection for it."""
+
+
 class StreamError(Exception):
     """A lasting answer could not be had, or ended with an error."""
 
@@ -86,9 +90,14 @@ class BoundedSession:
         bounds: Bounds,
         *,
         asked: float,
-        headers: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | tuple[tuple[str, str], ...] = (),
     ) -> Answer:
-        """Ask once. `asked`, in monotonic seconds, is when the question came up."""
+        """Ask once. `asked`, in monotonic seconds, is when the question came up.
+
+        Raises:
+            NotSentError: see there.
+
+        """
         began, start_ns = self._clock.monotonic(), self._clock.now_ns()
         status: int | None = None
         body = b""
@@ -105,6 +114,8 @@ class BoundedSession:
             ):
                 status = response.status
                 body, failure = await _read_body(response, bounds.max_bytes)
+        except NotSentError:
+            raise
         except TimeoutError:
             failure = ErrorType.TIMEOUT
         except aiohttp.ClientResponseError:

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 STORE_FILE = "sandgauge.db"
 LOCK_FILE = "sandgauge.lock"
-PATIENCE_S = 0.03
+PATIENCE_S = 0.1
 """How long a patient write waits for company."""
 
 _MAX_GROUP = 1000

@@ -59,6 +59,8 @@ class Lifecycle:
             run_id, rollout_id = naming.run_id or run_id, naming.rollout_id
         elif rollout is not None:
             run_id, rollout_id = run_id or rollout.keys.run_id, rollout.keys.rollout_id
+        if (run_id, rollout_id) == (keys.run_id, keys.rollout_id):
+            return keys
         return replace(keys, run_id=run_id, rollout_id=rollout_id)
 
 

@@ -229,7 +229,7 @@ async def test_a_sandbox_forgotten_while_its_endpoint_is_asked_for_counts_no_mor
         provider.forget(ID)
         answer.set()
         assert await reading is None
-        provider._daemon._routes.of(OTHER, provider._control_plane.proxied_metrics_url)
+        provider._daemon._routes.of(OTHER)
         assert provider.read_slots() is None
 
 

@@ -53,7 +53,7 @@ class DaemonReader:
     async def read(self, sandbox_id: str) -> Answer:
         """Read once; what fails on the way there, such as asking for the endpoint, is the read's own failure."""
         asked = self._clock.monotonic()
-        route = self._routes.of(sandbox_id, self._control_plane.proxied_metrics_url)
+        route = self._routes.of(sandbox_id)
         answer = None if self._prefers_proxy(route, asked) else await self._read_directly(sandbox_id, route, asked)
         return answer or await self._proxied.read(sandbox_id, route, asked=asked)
 

@@ -43,16 +43,18 @@ class ProxiedReads:
                 now_ns = self._clock.now_ns()
                 window = ReadWindow(now_ns, now_ns, self._clock.monotonic() - asked)
                 return Answer(window=window, error_type=ErrorType.TIMEOUT)
-            answer = await self._get(route, asked)
+            answer = await self._get(sandbox_id, route, asked)
             if answer.status == HTTPStatus.UNAUTHORIZED and error_code(answer.body) == _SECURE_ACCESS_MISSING:
                 endpoint = await self._control_plane.proxy_endpoint(sandbox_id)
                 route.proxied_headers = dict(endpoint_headers(endpoint.body) or ())
-                answer = await self._get(route, asked)
+                answer = await self._get(sandbox_id, route, asked)
         if answer.error_type is ErrorType.UNAUTHORIZED:
             self._say_who_refused(answer.body)
         return answer
 
-    async def _get(self, route: Route, asked: float) -> Answer:
+    async def _get(self, sandbox_id: str, route: Route, asked: float) -> Answer:
+        if route.proxied_url is None:
+            route.proxied_url = self._control_plane.proxied_metrics_url(sandbox_id)
         return await self._control_plane.proxied_metrics(route.proxied_url, route.proxied_headers, asked=asked)
 
     async def _answers_again(self, sandbox_id: str) -> bool:

@@ -1,7 +1,7 @@
 """What is remembered of the way to each sandbox's daemon."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from weakref import WeakValueDictionary
 
@@ -14,12 +14,13 @@ from sandgauge_poller.reading.opensandbox.endpoints import Target
 class Route:
     """The way to one daemon.
 
+    `proxied_url`: known once it was taken.
     `target`: the direct endpoint last named, whose kept connection may be used; None before the next fresh answer.
     `suspect`: GET sandbox decides before the next direct read. `proxied_until`: monotonic seconds up to which the
     control plane's proxy is taken although direct reads are wanted.
     """
 
-    proxied_url: URL
+    proxied_url: URL | None = None
     proxied_headers: Mapping[str, str] = field(default_factory=dict)
     target: Target | None = None
     suspect: bool = False
@@ -35,11 +36,11 @@ class Routes:
         # Weak, so that a route forgotten in mid-read takes its claim along.
         self._owners: WeakValueDictionary[Target, Route] = WeakValueDictionary()
 
-    def of(self, sandbox_id: str, proxied_url: Callable[[str], URL]) -> Route:
+    def of(self, sandbox_id: str) -> Route:
         """Return the route of a sandbox, a new one if need be."""
         route = self._routes.get(sandbox_id)
         if route is None:
-            route = self._routes[sandbox_id] = Route(proxied_url(sandbox_id))
+            route = self._routes[sandbox_id] = Route()
         return route
 
     def claim(self, route: Route, target: Target) -> None:

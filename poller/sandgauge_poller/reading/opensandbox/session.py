@@ -1,6 +1,6 @@
 """How an OpenSandbox deployment is asked: a control plane, or the daemons of its sandboxes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import aiohttp
 
@@ -19,7 +19,7 @@ def open_session(
     clock: Clock,
     keepalive_s: float,
     headers: Mapping[str, str],
-    connector: type[aiohttp.TCPConnector] = aiohttp.TCPConnector,
+    connector: Callable[..., aiohttp.TCPConnector] = aiohttp.TCPConnector,
 ) -> BoundedSession:
     """Return a session without a limit on connections, which would hold reads back without telling."""
     return BoundedSession(
