@@ -159,6 +159,8 @@ class Recorder:
         host = _host(progress.recorded_allocation)
         if progress.end is None:  # else it is no neighbour any more, and nobody would take it out again
             self._host_totals.observe(sandbox.key, host, limit_mib=limit, total_mib=usage.memory_total_mib)
+        if progress.cpu is not None and progress.cpu is progress.memory and not is_undecided(progress.memory):
+            return  # decided, and CPU with memory
         observation = Observation(
             source=reading.source,
             memory_limit_mib=limit,

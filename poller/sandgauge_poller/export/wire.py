@@ -57,6 +57,9 @@ def encode_attribute(carrier: Carrier, key: str, value: AttributeValue) -> bytes
     """Return one attribute as a field of the message that carries it."""
     if isinstance(value, float):
         return _before_double(carrier, key) + pack_double(value)
+    if type(value) is int and value >= 0:
+        encoded = _varint(value)
+        return _before_whole(carrier, key, len(encoded)) + encoded
     message = carrier()
     _set(message.attributes.add(key=key).value, value)
     return message.SerializeToString()
@@ -67,6 +70,14 @@ def _before_double(carrier: Carrier, key: str) -> bytes:
     message = carrier()
     message.attributes.add(key=key).value.double_value = 1.0
     return message.SerializeToString()[:-_FIXED]
+
+
+@cache
+def _before_whole(carrier: Carrier, key: str, length: int) -> bytes:
+    """Return what stands before a whole number whose varint has that length."""
+    message = carrier()
+    message.attributes.add(key=key).value.int_value = 1 << 7 * (length - 1) if length > 1 else 1
+    return message.SerializeToString()[:-length]
 
 
 @lru_cache(maxsize=_MOST_FRAMES)

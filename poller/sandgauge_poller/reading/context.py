@@ -121,7 +121,10 @@ class ReadingContext:
 
     def pace(self, sandbox: Tracked) -> Pace:
         """Return the sandbox's pace, begun when first asked for."""
-        return self.paces.setdefault(sandbox.key, Pace())
+        pace = self.paces.get(sandbox.key)
+        if pace is None:
+            pace = self.paces[sandbox.key] = Pace()
+        return pace
 
     def is_read(self, sandbox: Tracked) -> bool:
         """Whether this sandbox is to be read at all: a deployment takes it and no interval says 0."""

@@ -1,9 +1,11 @@
 """One bounded GET: time, size, redirects, encodings and errors are all settled here, and nothing is raised."""
 
 import asyncio
+import math
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from http import HTTPStatus
 
 import aiohttp
@@ -72,7 +74,7 @@ class BoundedSession:
     ) -> None:
         self._clock = clock
         self._server_hostname = server_hostname
-        # The library's finer time-outs do not bound a read as a whole.
+        # Each question brings a bound of its own.
         self._session = aiohttp.ClientSession(
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
@@ -103,15 +105,13 @@ class BoundedSession:
         body = b""
         failure: ErrorType | None = None
         try:
-            async with (
-                asyncio.timeout(bounds.timeout_s),
-                self._session.get(
-                    url,
-                    headers=headers,
-                    allow_redirects=False,
-                    server_hostname=self._server_hostname,
-                ) as response,
-            ):
+            async with self._session.get(
+                url,
+                headers=headers,
+                allow_redirects=False,
+                server_hostname=self._server_hostname,
+                timeout=_whole(bounds.timeout_s),
+            ) as response:
                 status = response.status
                 body, failure = await _read_body(response, bounds.max_bytes)
         except NotSentError:
@@ -156,6 +156,12 @@ class BoundedSession:
     async def close(self) -> None:
         """Close the connections."""
         await self._session.close()
+
+
+@cache
+def _whole(timeout_s: float) -> aiohttp.ClientTimeout:
+    """Return a bound on a question as a whole; unlike the library's own, never rounded up to a whole second."""
+    return aiohttp.ClientTimeout(total=timeout_s, sock_connect=None, ceil_threshold=math.inf)
 
 
 async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[bytes, ErrorType | None]:
