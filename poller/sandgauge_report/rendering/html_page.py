@@ -149,8 +149,8 @@ def _points(sandboxes: Iterable[Sandbox]) -> Iterator[Point]:
 
 
 def _rows(report: Report) -> Iterator[str]:
-    yield f"<h2>By {report.by}</h2><div class=wide><table><thead><tr>"
-    yield "".join(f'<th scope="col">{heading}</th>' for heading in _HEADINGS)
+    yield f"<h2>By {report.by}</h2>{_scrollable('Quantities of each row')}<table><thead><tr>"
+    yield "".join(f'<th scope="col">{heading or "Resource"}</th>' for heading in _HEADINGS)
     yield "<th scope=col>Memory of limit</th></tr></thead>"
     for row in report.rows[:MOST_ROWS]:
         run = "" if row.run_id is None else f' <span class="soft">run {escape(row.run_id)}</span>'
@@ -185,14 +185,19 @@ def _plot(row: Row) -> str:
 def _advice(report: Report) -> Iterator[str]:
     yield "<h2>What one sandbox could be reserved, by its own readings</h2>"
     if report.advice:
-        headings = "".join(f"<th>{heading}</th>" for heading in ("", "", "Reserved", "Advised", "Rests on"))
-        yield f"<div class=wide><table><thead><tr>{headings}</tr></thead><tbody>"
+        headings = "".join(f"<th>{heading}</th>" for heading in ("For", "Resource", "Reserved", "Advised", "Rests on"))
+        yield f"{_scrollable('Advice')}<table><thead><tr>{headings}</tr></thead><tbody>"
         for row, advice in report.advice[:MOST_ROWS]:
             cells = (label(row), *advice_cells(row, advice))
             yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
         yield f"</tbody></table></div>{_and_more(len(report.advice))}"
     for refusal, count in report.refusals.most_common():
         yield f'<p class="soft">No advice {count} times: {escape(refusal)}.</p>'
+
+
+def _scrollable(name: str) -> str:
+    """Open a part that may be wider than the window; the keyboard can scroll it too."""
+    return f'<div class="wide" role="region" tabindex="0" aria-label="{name}">'
 
 
 def _and_more(count: int) -> str:
