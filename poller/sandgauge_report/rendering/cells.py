@@ -32,7 +32,7 @@ def label(row: Row) -> str:
 
 def title_of(row: Row) -> Text:
     """Return what the row stands for, and how its sandboxes ended."""
-    title = Text(label(row), "bold")
+    title = Text.assemble((label(row), "bold"))
     one = row.only
     if one is not None and one.creation is not Creation.CREATED:
         return title.append("  ").append(_not_created(one), "red" if one.creation is not Creation.PENDING else "")
@@ -40,11 +40,11 @@ def title_of(row: Row) -> Text:
     if one is not None:
         lived = f" after {duration(one.lifetime_s)}" if one.lifetime_s is not None else ""
         end = f"end {UNKNOWN}" if one.end is None else f"{one.end}{lived}"
-        title.append(f"  sandbox {short_id(one.sandbox_id)}  ", "default")
-        title.append(", ".join([end, *troubles]), "red" if troubles else "default")
+        title.append(f"  sandbox {short_id(one.sandbox_id)}  ")
+        title.append(", ".join([end, *troubles]), "red" if troubles else None)
     else:
-        title.append(f"  {_counts(row)}  ", "default")
-        title.append(", ".join([*_ends(row), *troubles]), "red" if troubles else "default")
+        title.append(f"  {_counts(row)}  ")
+        title.append(", ".join([*_ends(row), *troubles]), "red" if troubles else None)
     return title.append(f"  {_readings(row)}", "dim")
 
 

@@ -26,6 +26,7 @@ WIDE = 120
 _LEGEND = {
     NOT_SAID: "not declared, or not created",
     UNKNOWN: "no record says it, or nothing tells whose machine was read; never guessed",
+    "default": "left to the SDK, which fills in a shape of its own",
     "*": "not of all sandboxes: the others state nothing, or something else",
     "p95, max": "95th percentile and highest reading; of CPUs in cores, or in % of those that the daemon sees",
     "node": "the readings are of the whole machine: no limit is held against them",
