@@ -151,6 +151,15 @@ def test_of_very_many_bad_lines_some_are_named_and_all_are_counted(tmp_path):
     assert ended_.stderr.splitlines()[-1] == "warning: and 30 more lines"
 
 
+def test_no_text_of_a_span_steers_a_terminal_or_stops_the_report(tmp_path):
+    evil = "0-0\x1b]0;owned\x07\ud800"
+    path = written(tmp_path, started(keys("a\x1b[2J", rollout_id=evil), cpu=1.0))
+    for form in ("table", "json", "csv", "html"):
+        ended_ = run(path, "--format", form, "--by", "sandbox")
+        assert ended_.exit_code == 0
+        assert not {"\x1b", "\x07"} & set(ended_.stdout)
+
+
 @pytest.mark.parametrize("arguments", [(), ("--by", "planet", MIXED), ("--fail-on", "boredom", MIXED)])
 def test_wrong_usage_is_exit_code_2(arguments):
     assert run(*arguments).exit_code == 2

@@ -101,7 +101,8 @@ def plain(attributes: Any, wanted: frozenset[str] | None = None) -> dict[str, At
         key = attribute["key"]
         if wanted is None or key in wanted:
             for kind, content in (attribute.get("value") or {}).items():
-                value = content if kind == "stringValue" and type(content) is str else _converted(kind, content)
+                is_text = kind == "stringValue" and type(content) is str and content.isprintable()
+                value = content if is_text else _converted(kind, content)
                 if value is not None:
                     found[key] = value
     return found
@@ -133,7 +134,10 @@ def _converted(kind: str, content: Any) -> AttributeValue | None:
 
 
 def _text(content: Any) -> str | None:
-    return content if isinstance(content, str) else None
+    """Read a text, without what would steer a terminal or cannot be written at all."""
+    if not isinstance(content, str):
+        return None
+    return content if content.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in content)
 
 
 def _flag(content: Any) -> bool | None:
@@ -178,9 +182,8 @@ _CONVERTERS: Mapping[str, Callable[[Any], AttributeValue | None]] = {
 
 def _id(content: Any) -> str:
     """Return an id; hex in one case, so that a repeat is known, and any other form as it is."""
-    if not isinstance(content, str):
-        return ""
-    return content.lower() if len(content) in _ID_LENGTHS else content
+    found = _text(content) or ""
+    return found.lower() if len(found) in _ID_LENGTHS else found
 
 
 def _nanoseconds(content: Any) -> int:
