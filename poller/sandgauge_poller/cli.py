@@ -109,7 +109,9 @@ def doctor(config_file: Path | None, *, as_json: bool) -> None:
     """Look at each dependency and say what is wrong and how to cure it; exit 1 if anything fails."""
     from sandgauge_poller.doctor.examination import examine
     from sandgauge_poller.doctor.finding import Verdict
+    from sandgauge_poller.logs import set_up_no_logs
 
+    set_up_no_logs()
     findings = []
     for finding in examine(config_file, os.environ, Path.cwd()):
         findings.append(finding)

@@ -173,3 +173,8 @@ def set_up_logs(level: str, form: Literal["auto", "console", "json"], stream: Te
         handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
     logging.getLogger("aiohttp.server").addFilter(_NO_QUOTES)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+
+
+def set_up_no_logs() -> None:
+    """Log nothing: for commands that say themselves what they found."""
+    logging.getLogger().addHandler(logging.NullHandler())

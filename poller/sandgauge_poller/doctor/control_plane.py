@@ -1,7 +1,8 @@
 """A control plane: is it there, is it an OpenSandbox, does it take the key, and does a reading come through."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from urllib.parse import quote
@@ -24,8 +25,18 @@ _CURE_OF_TLS = "name the authority of its certificate as tls.ca_file, or write h
 _REFUSED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
-def examine(deployment: Deployment, max_clock_skew_s: float, now_s: Callable[[], float]) -> Iterator[Finding]:
-    """Yield what was found; the first thing that is wrong is the last that is said."""
+@dataclass(frozen=True, slots=True)
+class Running:
+    """How many sandboxes run, as far as the list tells, and one of them."""
+
+    count: int | None
+    sandbox_id: str
+
+
+def examine(
+    deployment: Deployment, max_clock_skew_s: float, now_s: Callable[[], float]
+) -> Generator[Finding, None, Running | None]:
+    """Yield what was found, and return what runs there; the first thing that is wrong is the last that is said."""
     what = f"deployment {deployment.name}"
     key = deployment.api_key.get_secret_value()
     # A reading must not keep a sandbox alive.
@@ -35,16 +46,19 @@ def examine(deployment: Deployment, max_clock_skew_s: float, now_s: Callable[[],
             answer = caller.get(_LIST)
         except NoAnswerError as error:
             yield failed(what, f"unreachable: {error}", _CURE_OF_TLS if is_about_tls(error) else _CURE_OF_SILENCE)
-            return
+            return None
         sandboxes = _listed(answer)
         if sandboxes is None:
             yield _not_listed(what, answer, has_key=bool(key))
-            return
+            return None
         wants = "takes the api_key" if key else "asks for no api_key"
         yield passed(what, f"OpenSandbox {_version(caller)} lists its sandboxes and {wants}")
         yield from _clock(what, answer, now_s(), max_clock_skew_s)
-        if sandboxes and deployment.use_server_proxy is not ProxyUse.NEVER:
+        if not sandboxes:
+            return None
+        if deployment.execd and deployment.use_server_proxy is not ProxyUse.NEVER:
             yield _reading(what, caller, sandboxes[0])
+        return Running(_total(answer), sandboxes[0])
 
 
 def _listed(answer: Answer) -> list[str] | None:
@@ -53,6 +67,13 @@ def _listed(answer: Answer) -> list[str] | None:
     if not isinstance(items, list):
         return None
     return [item["id"] for item in items if isinstance(item, dict) and isinstance(item.get("id"), str)]
+
+
+def _total(answer: Answer) -> int | None:
+    """Return how many there are in all: a list comes in pages."""
+    pagination = (parse_object(answer.body) or {}).get("pagination")
+    total = pagination.get("totalItems") if isinstance(pagination, dict) else None
+    return total if type(total) is int and total > 0 else None
 
 
 def _not_listed(what: str, answer: Answer, *, has_key: bool) -> Finding:

@@ -11,6 +11,7 @@ from sandgauge_poller.doctor import (
     control_plane,
     docker_daemon,
     listeners,
+    live_sandbox,
     open_files,
     scopes,
     start_spans,
@@ -52,7 +53,9 @@ def _examine(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
         if deployment.provider == "docker":
             yield docker_daemon.examine(deployment)
         else:
-            yield from control_plane.examine(deployment, config.sampling.max_clock_skew, time.time)
+            running_there = yield from control_plane.examine(deployment, config.sampling.max_clock_skew, time.time)
+            if running_there is not None:
+                yield from live_sandbox.examine(deployment, config, running_there)
     for source in config.usage:
         if source.kind == "kubernetes":
             yield from cluster.examine(source, config.state.directory, environ)

@@ -67,6 +67,16 @@ def starts(directory: Path) -> list[Starts]:
     ]
 
 
+def last_received_ns(directory: Path) -> int | None:
+    """Return when the last lifecycle span came in, ns since the epoch, or None; raises sqlite3.Error as `starts` does.
+
+    A span is remembered for a day, with or without what it said.
+    """
+    with closing(_connect(directory / STORE_FILE)) as connection:
+        found: int | None = connection.execute("SELECT max(received_ns) FROM event").fetchone()[0]
+    return found
+
+
 def designators(directory: Path, kind: str) -> list[str]:
     """Return ids of designators of a kind, of sandboxes that live; raises sqlite3.Error as `starts` does."""
     place = "$.recorded_allocation.designator"

@@ -8,7 +8,7 @@ import sys
 import pytest
 import yaml
 
-from sandgauge_demo.deployment import DeploymentSettings
+from sandgauge_demo.deployment import DeploymentSettings, ExecdKind
 from sandgauge_schemas import names
 from support.feed import feed, start_span
 from support.running_poller import RunningPoller
@@ -61,12 +61,13 @@ def write(directory, configuration):
 
 @pytest.mark.parametrize("environment", [{}, PROXIES], ids=["plain", "proxies in the environment"])
 def test_all_is_well(tmp_path, osb, configuration, environment):
-    osb.create()
-    write(tmp_path, configuration)
+    osb.create(limits={"cpu": "1", "memory": "512Mi"}, execd_kind=ExecdKind.GUEST)
+    write(tmp_path, {**configuration, "sampling": {"timeout": "10s"}, "allocation": {"timeout": "10s"}})
     answer = doctor(tmp_path, **environment)
     said = answer.stdout.splitlines()
     assert answer.returncode == 0, answer.stdout
-    assert all(line.startswith("pass  ") for line in said)
+    assert all(line.startswith("pass  ") for line in said), answer.stdout
+    assert answer.stderr == ""
     whats = [line.split(": ")[0].removeprefix("pass  ") for line in said]
     assert whats == [
         "configuration",
@@ -75,7 +76,7 @@ def test_all_is_well(tmp_path, osb, configuration, environment):
         "ingest.endpoint",
         "status.endpoint",
         "scopes",
-        *["deployment training"] * 3,
+        *["deployment training"] * 5,
         "Collector (traces)",
         "Collector (metrics)",
     ]

@@ -88,6 +88,17 @@ def test_what_an_earlier_version_kept_is_not_guessed(database):
     assert "1 with a request, from an unknown instrumentation scope" in line
 
 
-def test_nothing_is_said_where_nothing_is_known(database, tmp_path):
-    assert said(database) == []
+def test_nothing_is_said_where_no_poller_ran(tmp_path):
     assert list(start_spans.examine(tmp_path / "nowhere", SENT_NS)) == []
+
+
+def test_that_no_span_comes_in_is_said(database):
+    (line,) = said(database)
+    assert line.startswith("warn  start spans: no lifecycle span came in within a day; turn on Gym's telemetry")
+
+
+def test_the_last_span_is_named_where_no_sandbox_is_known_any_more(database):
+    take_in(database, "application/json", start(EMITTER, "s-1", "r-1"))
+    with closing(sqlite3.connect(database.path)) as connection, connection:
+        connection.execute("UPDATE event SET body = NULL")
+    assert said(database) == ["pass  start spans: no sandbox is known now; the last lifecycle span came 7 s ago"]
