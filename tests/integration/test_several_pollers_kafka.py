@@ -117,7 +117,6 @@ def test_an_owner_that_is_killed_costs_no_event_and_its_sandboxes_are_read_on(fl
     settled(first, second)
     fleet.create(30)
     wait_until_all_are_read(replicas, set(fleet.traces))
-    assert_one_owner_each(replicas, set(fleet.traces))
     first.poller.kill()
     fleet.create(10)
     print(
@@ -180,7 +179,6 @@ def test_a_broker_that_comes_back_finds_the_readings_going_on_and_no_event_lost(
     broker.start()
     fleet.tell(spans)  # as a Collector does that was asked to come again
     wait_until_all_are_read(replicas, set(fleet.traces))
-    assert_one_owner_each(replicas, set(fleet.traces))
     fleet.end(fleet.traces)
     fleet.finish_rollouts()
     assert_told_once(replicas, fleet)

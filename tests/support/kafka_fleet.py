@@ -48,7 +48,7 @@ class Replica:
                         "topic": f"{group}-lifecycle",
                         "group_id": group,
                         "partitions": PARTITIONS,
-                        "session_timeout": "3s",
+                        "session_timeout": "2s",
                     },
                 },
                 "deployments": [{"name": "training", "endpoint": osb.url}],
