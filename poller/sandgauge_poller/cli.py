@@ -123,6 +123,25 @@ def doctor(config_file: Path | None, *, as_json: bool) -> None:
         sys.exit(1)
 
 
+def _parse_sandbox_id(context: click.Context, parameter: click.Parameter, text: str) -> str:
+    """Return the id; raises click.BadParameter."""
+    from sandgauge_poller.read.command import parse_sandbox_id
+
+    return parse_sandbox_id(context, parameter, text)
+
+
+@cli.command()
+@_config_option
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+@click.argument("sandbox_id", callback=_parse_sandbox_id)
+def read(config_file: Path | None, sandbox_id: str, *, as_json: bool) -> None:
+    """Read one sandbox once, and record nothing; exit 1 if part of it cannot be read."""
+    from sandgauge_poller.read.command import read as command
+
+    if not command(_load(config_file), sandbox_id, as_json=as_json):
+        sys.exit(1)
+
+
 @cli.command()
 @_config_option
 @click.argument("urls", nargs=-1, metavar="[URL]...")

@@ -4,7 +4,7 @@ from sandgauge_schemas.names import ErrorType
 
 CURES: dict[ErrorType, str] = {
     ErrorType.TIMEOUT: "try again; if it stays, look at the load of whoever was asked",
-    ErrorType.CONNECTION: "start it, or let this machine reach its address",
+    ErrorType.CONNECTION: "start what is asked, or let this machine reach its address",
     ErrorType.UNAUTHORIZED: "write the server's own key as api_key; a sandbox whose daemon has a token is not read",
     ErrorType.NOT_FOUND: "check the id: it may have ended, or belong to another deployment",
     ErrorType.HTTP_ERROR: "read the control plane's log",

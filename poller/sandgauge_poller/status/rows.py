@@ -44,8 +44,8 @@ def row(sandbox: Tracked, standing: Standing) -> Json:
             "rollout_id": keys.rollout_id,
             "state": standing.state.value,
             "leaked": is_leaked(sandbox),
-            "started_at": _seconds(began_ns(sandbox)),
-            "ended_at": _seconds(ended_ns(sandbox)),
+            "started_at": seconds(began_ns(sandbox)),
+            "ended_at": seconds(ended_ns(sandbox)),
             "end_reason": end.reason.value if end is not None else None,
             "oom_killed": sandbox.progress.oom_killed,
             "allocation": _allocation(sandbox),
@@ -66,17 +66,17 @@ def detailed_row(sandbox: Tracked, standing: Standing, request: RequestRecord | 
         "request_id": keys.request_id,
         "trace_id": start.trace_id.hex() if start is not None else None,
         "scope": start.record.scope if start is not None else None,
-        "requested": _amounts(request.requested) if request is not None else None,
+        "requested": amounts(request.requested) if request is not None else None,
         "submitted": known(
             {
-                "requests": _amounts(submission.requests) or None,
-                "limits": _amounts(submission.limits) or None,
+                "requests": amounts(submission.requests) or None,
+                "limits": amounts(submission.limits) or None,
                 "sdk_default": submission.sdk_default,
             }
         )
         if submission is not None
         else None,
-        "expires_at": _seconds(progress.expires_at_ns),
+        "expires_at": seconds(progress.expires_at_ns),
         "readings": {"count": progress.readings, "missed": progress.missed},
         "resets": progress.resets,
         "statistics": {
@@ -128,7 +128,7 @@ def _allocation(sandbox: Tracked) -> Json | None:
         return None
     in_force, placed = progress.allocation or Allocation(), progress.recorded_allocation or Allocation()
     components = [
-        {"name": component.name, "requests": _amounts(component.requests), "limits": _amounts(component.limits)}
+        {"name": component.name, "requests": amounts(component.requests), "limits": amounts(component.limits)}
         for component in in_force.components
     ]
     main = main_component(in_force.components)
@@ -139,8 +139,8 @@ def _allocation(sandbox: Tracked) -> Json | None:
             "components": components or None,
             "main_component": main.name if main is not None else None,
             "notes": in_force.notes or None,
-            "designator": _identity(placed.designator),
-            "host": _identity(placed.host),
+            "designator": identity(placed.designator),
+            "host": identity(placed.host),
         }
     )
 
@@ -154,7 +154,7 @@ def _reading(sandbox: Tracked) -> Json | None:
     return known(
         {
             "source": ResourceSource.OPENSANDBOX_EXECD.value,
-            "at": _seconds(progress.last_reading_ns),
+            "at": seconds(progress.last_reading_ns),
             "failed_in_a_row": len(progress.failed_in_a_row_ns),
             "error_type": recent.error_type if recent is not None and failed else None,
             **numbers,
@@ -172,7 +172,7 @@ def _usage(sandbox: Tracked) -> Json | None:
     return known(
         {
             "source": usage.source.value,
-            "at": _seconds(usage.last_reading_ns),
+            "at": seconds(usage.last_reading_ns),
             "failed_in_a_row": len(usage.failed_in_a_row_ns),
             "error_type": recent.usage_error_type if recent is not None and failed else None,
             **_last(sandbox, _USAGE),
@@ -192,15 +192,18 @@ def _scope(quantity: str, decision: ScopeDecision | None) -> dict[str, str]:
     return {f"{quantity}_scope": decision.scope.value, f"{quantity}_scope_evidence": decision.evidence.value}
 
 
-def _amounts(amounts: SandboxResourceAmounts) -> Json:
-    return known({key.value: getattr(amounts, key) for key in RESOURCE_KEYS})
+def amounts(found: SandboxResourceAmounts) -> Json:
+    """Return the amounts that are known."""
+    return known({key.value: getattr(found, key) for key in RESOURCE_KEYS})
 
 
-def _identity(identity: Identity | None) -> dict[str, str] | None:
-    return None if identity is None else {"kind": identity.kind, "scope": identity.scope, "id": identity.id}
+def identity(found: Identity | None) -> dict[str, str] | None:
+    """Return a part of placement."""
+    return None if found is None else {"kind": found.kind, "scope": found.scope, "id": found.id}
 
 
-def _seconds(time_ns: int | None) -> float | None:
+def seconds(time_ns: int | None) -> float | None:
+    """Return a time in seconds since the epoch."""
     return None if time_ns is None else round(time_ns / 1e9, 3)
 
 

@@ -171,7 +171,7 @@ BROKEN = {
     nobody_at_the_endpoint: (FAIL, "deployment training", "unreachable", "start the control plane"),
     a_wrong_key: (FAIL, "deployment training", "refuses the api_key", "write the server's own key as api_key"),
     a_clock_that_is_off: (WARN, "deployment training", "ahead of this machine's", "set both by NTP"),
-    a_daemon_that_died: (WARN, "deployment training", "cannot be read directly (connection)", "start it, or let"),
+    a_daemon_that_died: (WARN, "deployment training", "cannot be read directly (connection)", "start what is asked"),
     a_control_plane_that_does_not_inspect: (WARN, "deployment training", "what is in force", "control plane's log"),
     a_host_that_may_not_be_called: (FAIL, "deployment training", "endpoint_not_allowed", "allowed_endpoint_hosts"),
     numbers_of_the_node: (WARN, "deployment training", "describe its node", "name a usage source"),

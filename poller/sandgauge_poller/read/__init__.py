@@ -1,0 +1,1 @@
+"""One sandbox, read once and now, beside whatever poller runs."""
