@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from sandgauge_schemas import names
 from sandgauge_schemas.attributes import AttributeValue, text
 from sandgauge_schemas.records.keys import JOIN_KEYS
+from sandgauge_schemas.resources import LARGEST_AMOUNT
 
 SPANS = frozenset(
     {
@@ -149,21 +150,21 @@ def _whole(content: Any) -> int | None:
     if isinstance(content, bool) or not isinstance(content, int | str):
         return None
     try:
-        return int(content)
+        value = int(content)
     except ValueError:
         return None
+    return value if abs(value) <= LARGEST_AMOUNT else None
 
 
 def _double(content: Any) -> float | None:
-    """Read a double, which some senders write as text; whether it is finite is looked at where it is used."""
-    if type(content) is float:
-        return content
+    """Read a double, which some senders write as text; one that is beyond everything real is none."""
     if isinstance(content, bool) or not isinstance(content, int | float | str):
         return None
     try:
-        return float(content)
+        value = float(content)
     except (ValueError, OverflowError):
         return None
+    return value if abs(value) <= LARGEST_AMOUNT else None
 
 
 def _texts(content: Any) -> tuple[str, ...] | None:
