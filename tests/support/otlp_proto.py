@@ -10,7 +10,7 @@ from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import DataPointFlags
 from opentelemetry.proto.trace.v1.trace_pb2 import Status
 
-from sandgauge_poller.export.messages import encode_span, export_request, span_head
+from sandgauge_poller.export.messages import encode_span, export_request, span_ids, span_kind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,4 +104,4 @@ def plain_value(value: AnyValue) -> Any:
 
 def encoded_span(*, name: str, trace_id: bytes, parent_span_id: bytes, **fields: Any) -> bytes:
     """Return the payload of a span that has nothing in common with others."""
-    return encode_span(span_head(name=name, trace_id=trace_id, parent_span_id=parent_span_id, attributes={}), **fields)
+    return encode_span((span_ids(trace_id, parent_span_id), span_kind(name)), **fields)

@@ -64,44 +64,43 @@ class MetricPoint(NamedTuple):
     start_ns: int | None = None
 
 
-def span_identity(*, trace_id: bytes, deployment: str, sandbox_id: str, span_name: str, source: str) -> bytes:
-    """Return what the ids of a sandbox's spans of one name and source are made of, beside their times."""
-    parts = (trace_id, deployment.encode(), sandbox_id.encode(), span_name.encode(), source.encode())
+def identity(*parts: bytes) -> bytes:
+    """Return parts of what tells a sandbox's spans apart, so that no two lists of them look alike."""
     return b"".join([piece for part in parts for piece in (len(part).to_bytes(4, "big"), part)])
 
 
 def span_id(identity: bytes, start_ns: int) -> bytes:
     """Return the 8 bytes that the same record always has; never all zero, which OTLP forbids.
 
-    `start_ns` is the start of the reading on the poller's clock, for a summary the time of the end.
+    `identity` is that of the trace id, the deployment, the sandbox, the span's name and its source; `start_ns` the
+    start of the reading on the poller's clock, for a summary the time of the end.
     """
     content = identity + start_ns.to_bytes(8, "big")
     found = hashlib.blake2b(content, digest_size=_SPAN_ID_BYTES).digest()
     return found if any(found) else b"\x01" * _SPAN_ID_BYTES
 
 
-def span_head(*, name: str, trace_id: bytes, parent_span_id: bytes, attributes: Attributes) -> bytes:
-    """Return what several spans of kind INTERNAL have in common, to begin each of them with."""
-    span = Span(
-        trace_id=trace_id,
-        parent_span_id=parent_span_id,
-        flags=_REMOTE_PARENT,
-        name=name,
-        kind=Span.SPAN_KIND_INTERNAL,
-    )
-    return span.SerializeToString() + wire.encode_attributes(Span, attributes)
+def span_ids(trace_id: bytes, parent_span_id: bytes) -> bytes:
+    """Return where a span belongs, to begin it with."""
+    return Span(trace_id=trace_id, parent_span_id=parent_span_id, flags=_REMOTE_PARENT).SerializeToString()
+
+
+@cache
+def span_kind(name: str) -> bytes:
+    """Return the name of a span of kind INTERNAL, to go on with."""
+    return Span(name=name, kind=Span.SPAN_KIND_INTERNAL).SerializeToString()
 
 
 def encode_span(  # noqa: PLR0913 - one keyword for each field of the message
-    head: bytes, *, span_id: bytes, start_ns: int, end_ns: int, attributes: Attributes, error: bool
+    head: Sequence[bytes], *, span_id: bytes, start_ns: int, end_ns: int, attributes: Attributes, error: bool
 ) -> bytes:
-    """Return the payload of one span: what its head says, and these attributes behind those of the head.
+    """Return the payload of one span: the parts of its head, and these attributes behind those of the head.
 
     `error` sets the status ERROR, as the conventions want it beside `error.type`: a failed read is findable by its
     status. Else the status stays unset, since OK is for applications to say.
     """
     parts = [
-        head,
+        *head,
         _SPAN_ID,
         span_id,
         _SPAN_START,

@@ -52,7 +52,7 @@ def record_allocation(sandbox: Tracked, encoding: SandboxEncoding, reading: Allo
     if reading.error_type is None:
         progress.allocation = allocation
     record = AllocationRecord(keys=sandbox.keys, status=status, allocation=allocation)
-    head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION, reading.source, {})
+    head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION, reading.source)
     return record_span(head, reading.window, record.to_attributes(), rank=Rank.LASTING)
 
 
@@ -65,7 +65,7 @@ def record_sample(
     if usage is None:
         progress.failed_in_a_row_ns = [*progress.failed_in_a_row_ns, reading.window.start_ns][-MOST_FAILED_KEPT:]
         status = ReadingStatus(source=reading.source, error_type=reading.error_type)
-        head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, reading.source, {})
+        head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, reading.source)
         attributes = SampleRecord(keys=encoding.keys, status=status, final=is_final or None).to_attributes()
     else:
         _count(progress, reading.window, usage)
@@ -89,8 +89,8 @@ def sample_points(sandbox: Tracked, encoding: SandboxEncoding, reading: SampleRe
         return Points()
     cpu, memory = sandbox.progress.cpu, sandbox.progress.memory
     cpu_scope, memory_scope = cpu.scope if cpu else None, memory.scope if memory else None
-    observed = {
-        metric: Observed(value, cpu_scope if metric in _CPU_METRICS else memory_scope)
+    observed: dict[str, Observed] = {
+        metric: (value, cpu_scope if metric in _CPU_METRICS else memory_scope, None)
         for metric, value in usage_values(usage).items()
     }
     timestamp_ns = None if usage.timestamp_ms is None else usage.timestamp_ms * MILLISECOND_NS
@@ -132,7 +132,7 @@ def record_summary(sandbox: Tracked, encoding: SandboxEncoding, request: Request
     if request is not None:
         record = replace(record, requested_count=request.count, requested=request.requested, sidecars=request.sidecars)
     window = ReadWindow(progress.end.at_ns, progress.end.at_ns)
-    head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY, None, {})
+    head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY, None)
     return record_span(head, window, record.to_attributes(), rank=Rank.LASTING)
 
 

@@ -1,14 +1,17 @@
 """What of a sandbox's records is the same from one reading to the next, encoded once."""
 
 from dataclasses import dataclass, field, replace
+from functools import cache, lru_cache
 from typing import NamedTuple
 
-from sandgauge_poller.export.messages import SeriesAttributes, span_head, span_identity
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+
+from sandgauge_poller.export.messages import SeriesAttributes, identity, span_ids, span_kind
+from sandgauge_poller.export.wire import encode_attributes
 from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
 from sandgauge_poller.tracking.progress import Progress, ScopeDecision
 from sandgauge_schemas import names
-from sandgauge_schemas.attributes import Attributes
 from sandgauge_schemas.names import ResourceSource, SampleScope
 from sandgauge_schemas.records import JoinKeys, ReadingStatus, SampleRecord
 
@@ -24,10 +27,13 @@ class PointSettings:
 
 
 class Head(NamedTuple):
-    """What several spans of a sandbox have in common: how their bytes begin, and what their ids are made of."""
+    """What several spans of a sandbox have in common: how their bytes begin, and what their ids are made of.
 
-    encoded: bytes
-    identity: bytes
+    Of either the second half is the same for many sandboxes, which share it.
+    """
+
+    encoded: tuple[bytes, bytes]
+    identity: tuple[bytes, bytes]
 
 
 class _SampleHead(NamedTuple):
@@ -65,34 +71,41 @@ class SandboxEncoding:
         )
         return {key: str(value) for key, value in of_points.to_attributes().items()}
 
-    def head(self, name: str, source: ResourceSource | None, attributes: Attributes) -> Head:
-        """Return what its spans of that name and source with these attributes have in common."""
-        start = self.start
-        encoded = span_head(name=name, trace_id=start.trace_id, parent_span_id=start.span_id, attributes=attributes)
-        identity = span_identity(
-            trace_id=start.trace_id,
-            deployment=self.key.owner,
-            sandbox_id=self.key.sandbox_id,
-            span_name=name,
-            source=source or "",
-        )
-        return Head(encoded, identity)
+    def head(self, name: str, source: ResourceSource | None) -> Head:
+        """Return what its spans of that name and source have in common, which is no attribute."""
+        return Head((span_ids(self.start.trace_id, self.start.span_id), span_kind(name)), self._identity(name, source))
 
     def sample_head(self, progress: Progress, source: ResourceSource) -> Head:
         """Return how a good reading's span begins: everything but its own times and numbers."""
-        cpu, memory, head = progress.cpu, progress.memory, self._sample_head
-        if head is None or head.cpu is not cpu or head.memory is not memory or head.source is not source:
-            record = SampleRecord(
-                keys=self.keys,
-                status=ReadingStatus(source=source),
-                cpu_scope=cpu.scope if cpu else None,
-                cpu_scope_evidence=cpu.evidence if cpu else None,
-                memory_scope=memory.scope if memory else None,
-                memory_scope_evidence=memory.evidence if memory else None,
-            )
-            common = self.head(names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, source, record.to_attributes())
-            head = self._sample_head = _SampleHead(cpu, memory, source, common)
-        return head.head
+        cpu, memory, known = progress.cpu, progress.memory, self._sample_head
+        if known is None or known.cpu is not cpu or known.memory is not memory or known.source is not source:
+            own = span_ids(self.start.trace_id, self.start.span_id) + encode_attributes(Span, self.keys.to_attributes())
+            name = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
+            head = Head((own, _shared_by_samples(cpu, memory, source)), self._identity(name, source))
+            known = self._sample_head = _SampleHead(cpu, memory, source, head)
+        return known.head
+
+    def _identity(self, name: str, source: ResourceSource | None) -> tuple[bytes, bytes]:
+        own = identity(self.start.trace_id, self.key.owner.encode(), self.key.sandbox_id.encode())
+        return own, _identity_of_kind(name, source)
+
+
+@cache
+def _identity_of_kind(name: str, source: ResourceSource | None) -> bytes:
+    return identity(name.encode(), (source or "").encode())
+
+
+@lru_cache(maxsize=256)
+def _shared_by_samples(cpu: ScopeDecision | None, memory: ScopeDecision | None, source: ResourceSource) -> bytes:
+    record = SampleRecord(
+        keys=JoinKeys(),
+        status=ReadingStatus(source=source),
+        cpu_scope=cpu.scope if cpu else None,
+        cpu_scope_evidence=cpu.evidence if cpu else None,
+        memory_scope=memory.scope if memory else None,
+        memory_scope_evidence=memory.evidence if memory else None,
+    )
+    return span_kind(names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE) + encode_attributes(Span, record.to_attributes())
 
 
 def encoding_of(sandbox: Tracked, settings: PointSettings) -> SandboxEncoding:

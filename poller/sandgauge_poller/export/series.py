@@ -22,12 +22,8 @@ class Points(NamedTuple):
     restamped: int = 0
 
 
-class Observed(NamedTuple):
-    """One quantity as just read, and whose machine it describes; of a sum, since when it accumulates (ns)."""
-
-    value: float
-    scope: SampleScope | None
-    start_ns: int | None = None
+Observed = tuple[float, SampleScope | None, int | None]
+"""One quantity as just read, and whose machine it describes; of a sum, since when it accumulates (ns)."""
 
 
 def advance(

@@ -13,7 +13,7 @@ def record_span(head: Head, window: ReadWindow, attributes: Attributes, *, rank:
     """Return the outbox row of a span in the sandbox's trace, with these attributes behind those of its head."""
     payload = encode_span(
         head.encoded,
-        span_id=span_id(head.identity, window.start_ns),
+        span_id=span_id(b"".join(head.identity), window.start_ns),
         start_ns=window.start_ns,
         end_ns=window.end_ns,
         attributes=attributes,

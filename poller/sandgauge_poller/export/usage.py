@@ -59,7 +59,7 @@ def record_usage(sandbox: Tracked, encoding: SandboxEncoding, answer: UsageAnswe
     found = {metric: getattr(record, quantity) for metric, quantity in USAGE_QUANTITIES.items()}
     values = {metric: value for metric, value in found.items() if value is not None}
     progress.condense(values)
-    observed = {metric: Observed(value=value, scope=SampleScope.SANDBOX) for metric, value in values.items()}
+    observed: dict[str, Observed] = {metric: (value, SampleScope.SANDBOX, None) for metric, value in values.items()}
     points = advance(sandbox.progress, encoding, observed | _sums(usage), now.timestamp_ns, answer.window)
     usage.kills_told = usage.kills or 0
     return UsageRecorded(_span(encoding, answer, record), points)
@@ -129,16 +129,12 @@ def _take(usage: UsageProgress, answer: UsageAnswer, now: UsageObservation, wind
 def _sums(usage: UsageProgress) -> dict[str, Observed]:
     sums: dict[str, Observed] = {}
     if usage.mark is not None and usage.mark.cpu_time_s is not None:
-        sums[names.METRIC_GYM_SANDBOX_CPU_TIME] = Observed(
-            value=usage.mark.cpu_time_s, scope=SampleScope.SANDBOX, start_ns=usage.since_ns
-        )
+        sums[names.METRIC_GYM_SANDBOX_CPU_TIME] = (usage.mark.cpu_time_s, SampleScope.SANDBOX, usage.since_ns)
     if usage.kills is not None:
-        sums[names.METRIC_GYM_SANDBOX_OOM_KILLS] = Observed(
-            value=float(usage.kills), scope=SampleScope.SANDBOX, start_ns=usage.kills_since_ns
-        )
+        sums[names.METRIC_GYM_SANDBOX_OOM_KILLS] = (float(usage.kills), SampleScope.SANDBOX, usage.kills_since_ns)
     return sums
 
 
 def _span(encoding: SandboxEncoding, answer: UsageAnswer, record: UsageRecord) -> OutboxItem:
-    head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, answer.source, {})
+    head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, answer.source)
     return record_span(head, answer.window, record.to_attributes(), rank=Rank.SAMPLE)

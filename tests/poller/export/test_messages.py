@@ -21,8 +21,8 @@ from sandgauge_poller.export.messages import (
     MetricPoint,
     encode_points,
     export_request,
+    identity,
     span_id,
-    span_identity,
 )
 from sandgauge_schemas import names
 from sandgauge_schemas.version import __version__
@@ -31,6 +31,7 @@ from support.otlp_proto import encoded_span, plain_attributes, points_of, spans_
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "otlp_messages"
 RESOURCE = {names.SERVICE_NAME: names.SANDGAUGE_POLLER_SERVICE_NAME, names.SERVICE_VERSION: __version__}
 SCOPE = InstrumentationScope(TELEMETRY_SCOPE, __version__)
+PARTS = ("deployment", "sandbox_id", "span_name", "source")
 IDENTITY = {
     "trace_id": bytes(range(16)),
     "deployment": "training",
@@ -165,8 +166,8 @@ def test_enum_values_are_plain_strings():
     assert next(spans_of(request)).attributes == {"nemo.gym.sandbox.resource.status": "ok"}
 
 
-def identified(*, start_ns, **identity):
-    return span_id(span_identity(**identity), start_ns)
+def identified(*, start_ns, trace_id, **parts):
+    return span_id(identity(trace_id, *(parts[name].encode() for name in PARTS)), start_ns)
 
 
 def test_span_id_never_changes():

@@ -22,7 +22,9 @@ from sandgauge_schemas.records import (
     Allocation,
     ComponentAllocation,
     JoinKeys,
+    ReadingStatus,
     RequestRecord,
+    SampleRecord,
     StartRecord,
     Submission,
 )
@@ -325,3 +327,39 @@ def test_no_summary_before_the_end(sandbox):
         StopEvent(trace_id=TRACE, span_id=b"87654321", received_ns=T0, keys=JoinKeys(sandbox_id="sb-1"))
     )
     assert record_summary(sandbox, None) is None
+
+
+@pytest.mark.parametrize("is_final", [False, True])
+@pytest.mark.parametrize("cpu", [NODE, UNKNOWN, None])
+@pytest.mark.parametrize("numbers", [{}, {"timestamp_ms": None}, {"cpu_count": None, "memory_used_mib": 0.0}])
+def test_a_reading_that_is_encoded_in_pieces_says_what_its_record_says(sandbox, numbers, cpu, is_final):
+    sandbox.progress.cpu, reading = cpu, sample(1, **numbers)
+    usage, memory = reading.usage, sandbox.progress.memory
+    record = SampleRecord(
+        keys=sandbox.keys,
+        status=ReadingStatus(source=reading.source),
+        timestamp_ms=usage.timestamp_ms,
+        cpu_count=usage.cpu_count,
+        cpu_used_percentage=usage.cpu_used_percentage,
+        memory_total_mib=usage.memory_total_mib,
+        memory_used_mib=usage.memory_used_mib,
+        cpu_scope=cpu.scope if cpu else None,
+        cpu_scope_evidence=cpu.evidence if cpu else None,
+        memory_scope=memory.scope,
+        memory_scope_evidence=memory.evidence,
+        final=is_final or None,
+    )
+    made = span(record_sample(sandbox, reading, 0, is_final=is_final))
+    assert made.attributes == record.to_attributes()
+    start = sandbox.lifecycle.start
+    assert (made.trace_id, made.parent_span_id) == (start.trace_id.hex(), start.span_id.hex())
+    assert (made.start_ns, made.end_ns) == (reading.window.start_ns, reading.window.end_ns)
+
+
+def test_pieces_are_made_anew_when_keys_or_scopes_change(sandbox):
+    encoding = encoding_of(sandbox, SETTINGS)
+    first = recording.record_sample(sandbox, encoding, sample(1), 0, is_final=False)
+    sandbox.progress.memory = NODE
+    second = recording.record_sample(sandbox, encoding, sample(11), 0, is_final=False)
+    scopes = [span(item).attributes[names.NEMO_GYM_SANDBOX_SAMPLE_MEMORY_SCOPE] for item in (first, second)]
+    assert scopes == ["unknown", "node"]

@@ -1,7 +1,6 @@
 """One control plane: GET sandbox, inspect, endpoints, and metrics through its proxy."""
 
 import logging
-from collections.abc import Mapping
 from urllib.parse import quote
 
 from yarl import URL
@@ -91,7 +90,7 @@ class ControlPlane:
         """Return where this control plane passes a daemon's metrics on."""
         return self._url(sandbox_id, f"/proxy/{EXECD_PORT}/metrics")
 
-    async def proxied_metrics(self, url: URL, headers: Mapping[str, str], *, asked: float) -> Answer:
+    async def proxied_metrics(self, url: URL, headers: tuple[tuple[str, str], ...], *, asked: float) -> Answer:
         """Read a daemon through the proxy; whatever comes, 404 included, may be the sandbox's own word."""
         return await self._session.get(url, self._metrics_bounds, asked=asked, headers=headers)
 

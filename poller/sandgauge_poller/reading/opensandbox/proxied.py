@@ -46,7 +46,7 @@ class ProxiedReads:
             answer = await self._get(sandbox_id, route, asked)
             if answer.status == HTTPStatus.UNAUTHORIZED and error_code(answer.body) == _SECURE_ACCESS_MISSING:
                 endpoint = await self._control_plane.proxy_endpoint(sandbox_id)
-                route.proxied_headers = dict(endpoint_headers(endpoint.body) or ())
+                route.proxied_headers = endpoint_headers(endpoint.body) or ()
                 answer = await self._get(sandbox_id, route, asked)
         if answer.error_type is ErrorType.UNAUTHORIZED:
             self._say_who_refused(answer.body)

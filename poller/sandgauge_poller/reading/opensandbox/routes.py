@@ -1,8 +1,7 @@
 """What is remembered of the way to each sandbox's daemon."""
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from weakref import WeakValueDictionary
 
 from yarl import URL
@@ -21,7 +20,7 @@ class Route:
     """
 
     proxied_url: URL | None = None
-    proxied_headers: Mapping[str, str] = field(default_factory=dict)
+    proxied_headers: tuple[tuple[str, str], ...] = ()
     target: Target | None = None
     suspect: bool = False
     proxied_until: float = -math.inf
