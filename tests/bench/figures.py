@@ -47,7 +47,8 @@ class Steady:
     `accepted_s`: from the end of a reading to the Collector's answer. `hang_s`: how long reads of a daemon that never
     answers took. `hanging_share`: of the sandboxes; all figures but CPU and `hang_s` are those of the others.
     `first_sample_s`: from before a start span was sent to when the Collector had the sandbox's first sample.
-    Shares of threads are of the process's CPU.
+    Shares of threads are of the process's CPU. `waited_share`: of the time, its main thread was ready and had no core;
+    more than a little says that the machine was not quiet.
     """
 
     subject: Subject
@@ -72,6 +73,7 @@ class Steady:
     open_files: int | None = None
     writer_share: float | None = None
     delivery_share: float | None = None
+    waited_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,10 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Minute:
-    """One minute of a long run; `started` counts sandboxes so far, `health_s` answers of `/healthz` each 20 ms."""
+    """One minute of a long run; `started` counts sandboxes so far, `health_s` answers of `/healthz` each 20 ms.
+
+    `waited_share` is as in Steady.
+    """
 
     minute: int
     started: int
@@ -121,6 +126,7 @@ class Minute:
     health_s: Quantiles | None
     cadence_s: Quantiles | None
     accepted_s: Quantiles | None
+    waited_share: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

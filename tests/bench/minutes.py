@@ -9,7 +9,7 @@ from bench.churn import Churn
 from bench.deliveries import Reading
 from bench.figures import Minute, Quantiles, cadence_of
 from bench.flatness import Held
-from bench.processes import FleetProcess, cpu_s
+from bench.processes import FleetProcess, cpu_s, waited_s
 from bench.scene import WatchedPoller
 
 _MINUTE_S = 60.0
@@ -25,6 +25,7 @@ class Mark:
 
     at_ns: int
     cpu_s: float
+    waited_s: float
     reads: int
     started: int
     held: Held
@@ -57,8 +58,15 @@ class LongRun:
         return [*marks, self._mark(seconds)], held
 
     def _mark(self, at_s: float) -> Mark:
-        held = Held.by(self.poller, at_s)
-        return Mark(time.time_ns(), cpu_s(self.poller.pid), self.fleet.counts()["answered"], self.churn.started, held)
+        pid = self.poller.pid
+        return Mark(
+            at_ns=time.time_ns(),
+            cpu_s=cpu_s(pid),
+            waited_s=waited_s(pid),
+            reads=self.fleet.counts()["answered"],
+            started=self.churn.started,
+            held=Held.by(self.poller, at_s),
+        )
 
 
 def minutes_of(
@@ -71,13 +79,15 @@ def minutes_of(
         before_end = [one for one in on_phase if begin.at_ns - _LOOK_BACK_NS <= one.start_ns < end.at_ns]
         within = [one for one in before_end if begin.at_ns <= one.start_ns]
         cpu, reads = end.cpu_s - begin.cpu_s, end.reads - begin.reads
+        seconds = (end.at_ns - begin.at_ns) / 1e9
         minutes.append(
             Minute(
                 minute=number,
                 started=end.started,
                 reads=reads,
                 cpu_ms_a_read=cpu / reads * 1e3,
-                core_share=cpu / (end.at_ns - begin.at_ns) * 1e9,
+                core_share=cpu / seconds,
+                waited_share=(end.waited_s - begin.waited_s) / seconds,
                 rss_mib=end.held.memory_mib,
                 open_files=round(end.held.open_files),
                 threads=round(end.held.threads),

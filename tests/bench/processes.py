@@ -44,6 +44,11 @@ def thread_cpu_s(pid: int, thread_id: int) -> float:
     return int(Path(f"/proc/{pid}/task/{thread_id}/schedstat").read_text().split()[0]) / 1e9
 
 
+def waited_s(pid: int) -> float:
+    """Return how long its main thread was ready so far and had no core: other threads had it, its own among them."""
+    return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1]) / 1e9
+
+
 def rss_bytes(pid: int) -> int:
     """Return its resident memory."""
     return int(psutil.Process(pid).memory_info().rss)

@@ -68,6 +68,7 @@ def long_section(results: LongResults) -> Section:
         "cadence p99 s",
         "accepted p99 s",
         "health p99 / max s",
+        "waited for a core",
     )
     third = max(1, len(results.minutes) // 3)
     rows = [
@@ -92,6 +93,7 @@ def _long_row(name: str, minutes: Sequence[Minute]) -> Sequence[str]:
         _several(minutes, "cadence_s", "p99"),
         _several(minutes, "accepted_s", "p99"),
         _several(minutes, "health_s", "p99", "max", form="{:.3f}"),
+        _shown(median(minutes, "waited_share"), "{:.1%}"),
     )
 
 
@@ -114,6 +116,7 @@ def _cost(turns: Sequence[Steady]) -> Section:
         "delivery",
         "bytes a reading",
         "simulator's ms a read",
+        "waited for a core",
     )
     rows = []
     for (sandboxes, subject), group in groups.items():
@@ -132,6 +135,7 @@ def _cost(turns: Sequence[Steady]) -> Section:
                 _shown(median(group, "delivery_share"), "{:.0%}"),
                 _shown(median(group, "bytes_a_reading"), "{:.0f}"),
                 _shown(median(group, "fleet_cpu_ms_a_read"), "{:.3f}"),
+                _shown(median(group, "waited_share"), "{:.1%}"),
             )
         )
     return Section("What a reading costs", columns, rows)

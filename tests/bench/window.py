@@ -7,7 +7,7 @@ from typing import Any, Self
 
 from bench.deliveries import Delivery, Reading
 from bench.figures import Quantiles, cadence_of
-from bench.processes import FleetProcess, cpu_s, open_files, rss_bytes, stored_bytes, thread_cpu_s
+from bench.processes import FleetProcess, cpu_s, open_files, rss_bytes, stored_bytes, thread_cpu_s, waited_s
 
 _QUESTIONS = ("inspect", "sandbox", "endpoint")
 
@@ -16,6 +16,7 @@ _QUESTIONS = ("inspect", "sandbox", "endpoint")
 class _Snapshot:
     at_ns: int
     cpu_s: float
+    waited_s: float
     fleet_cpu_s: float
     counts: Mapping[str, int]
     threads_s: Mapping[str, float]
@@ -47,12 +48,13 @@ class Window:
         """Return what it cost, as fields of Steady."""
         begin, end = self._ends()
         reads = end.counts["answered"] - begin.counts["answered"]
-        cpu = end.cpu_s - begin.cpu_s
+        cpu, seconds = end.cpu_s - begin.cpu_s, (end.at_ns - begin.at_ns) / 1e9
         return {
             "reads": reads,
             "cpu_ms_a_read": cpu / reads * 1e3,
             "fleet_cpu_ms_a_read": (end.fleet_cpu_s - begin.fleet_cpu_s) / reads * 1e3,
-            "core_share": cpu / (end.at_ns - begin.at_ns) * 1e9,
+            "core_share": cpu / seconds,
+            "waited_share": (end.waited_s - begin.waited_s) / seconds,
             "rss_mib": self.rss_bytes / 2**20,
             "stored_bytes_a_reading": (end.stored_bytes - begin.stored_bytes) / reads,
             "open_files": self.open_files,
@@ -84,9 +86,15 @@ class Window:
         return sent / held if held else None
 
     def _snapshot(self) -> _Snapshot:
-        threads = {name: thread_cpu_s(self.pid, thread_id) for name, thread_id in self.threads.items()}
-        stored = stored_bytes(self.pid)
-        return _Snapshot(time.time_ns(), cpu_s(self.pid), cpu_s(self.fleet.pid), self.fleet.counts(), threads, stored)
+        return _Snapshot(
+            at_ns=time.time_ns(),
+            cpu_s=cpu_s(self.pid),
+            waited_s=waited_s(self.pid),
+            fleet_cpu_s=cpu_s(self.fleet.pid),
+            counts=self.fleet.counts(),
+            threads_s={name: thread_cpu_s(self.pid, thread_id) for name, thread_id in self.threads.items()},
+            stored_bytes=stored_bytes(self.pid),
+        )
 
     def _ends(self) -> tuple[_Snapshot, _Snapshot]:
         if self._begin is None or self._end is None:
