@@ -61,6 +61,7 @@ lint: venv ## check style, types, the direction of imports and the generated fil
 	@MYPYPATH=emitter:tests $(BIN)/mypy --follow-imports=silent tests/bench
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python schemas/generate.py --check
+	@$(BIN)/python poller/generate.py --check
 	@$(BIN)/python $(DASHBOARDS) --check
 
 bench: venv ## measure the poller beside a bare loop and the obvious alternative; keeps results and quotes them in docs; an hour
@@ -89,8 +90,9 @@ format: venv ## format the code and make the fixes that are safe
 
 venv: $(STAMP) ## make .venv with everything for development
 
-schemas: venv ## generate names and reference page from schemas/registry
+schemas: venv ## generate names and reference page from schemas/registry, and schema and example of the configuration
 	@$(BIN)/python schemas/generate.py
+	@$(BIN)/python poller/generate.py
 
 screenshots: venv ## take the pictures of page and top that docs/images shows; needs Chromium
 	@PYTHONPATH=tests $(BIN)/python -m support.page_pictures docs/images

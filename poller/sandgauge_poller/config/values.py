@@ -8,7 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, PlainSerializer, SecretStr
+from pydantic import AfterValidator, BeforeValidator, Field, InstanceOf, PlainSerializer, SecretStr, WithJsonSchema
 
 from sandgauge_poller.config.errors import InvalidValueError
 from sandgauge_poller.config.shard import Shard, parse_shard
@@ -119,23 +119,39 @@ def _authority(text: str) -> Path | None:
     return path
 
 
+# What a file holds, for its JSON Schema: values are text there. No form is exact, since references may stand in it.
+_TEXT = WithJsonSchema({"type": "string"})
+_A_DURATION = WithJsonSchema({"type": "string", "pattern": r"^([0-9.]+h)?([0-9.]+m)?([0-9.]+s)?([0-9]+ms)?$"})
+_A_DURATION_OR_ZERO = WithJsonSchema({"anyOf": [_A_DURATION.json_schema, {"const": 0}, {"const": "0"}]})
+_A_SIZE = WithJsonSchema({"type": "string", "pattern": r"^[0-9.]+([KMGT]i|[kMGT])?B$"})
+_A_PROXY_USE = WithJsonSchema({"enum": ["auto", True, False, "true", "false"]})
+
 Name = Annotated[str, AfterValidator(_name)]
-Duration = Annotated[float, _from_text(parse_duration), Field(ge=0, allow_inf_nan=False), _as_text(format_duration)]
+Duration = Annotated[
+    float,
+    _from_text(parse_duration),
+    Field(ge=0, allow_inf_nan=False),
+    _as_text(format_duration),
+    _A_DURATION_OR_ZERO,
+]
 """Seconds."""
-PositiveDuration = Annotated[Duration, Field(gt=0)]
-Size = Annotated[int, _from_text(parse_size), Field(gt=0), _as_text(format_size)]
+PositiveDuration = Annotated[Duration, Field(gt=0), _A_DURATION]
+Size = Annotated[int, _from_text(parse_size), Field(gt=0), _as_text(format_size), _A_SIZE]
 """Bytes."""
 Scope = Annotated[str, AfterValidator(parse_scope)]
 CollectorUrl = Annotated[str, AfterValidator(parse_collector)]
 HostRule = Annotated[str, AfterValidator(parse_host_rule)]
-Listen = Annotated[InstanceOf[ListenAddress], _from_text(parse_listen_address), _as_text(str)]
+Listen = Annotated[InstanceOf[ListenAddress], _from_text(parse_listen_address), _as_text(str), _TEXT]
 OptionalShard = Annotated[
-    InstanceOf[Shard] | None, _from_text(parse_shard), _as_text(lambda shard: "" if shard is None else str(shard))
+    InstanceOf[Shard] | None,
+    _from_text(parse_shard),
+    _as_text(lambda shard: "" if shard is None else str(shard)),
+    _TEXT,
 ]
 Secret = Annotated[SecretStr, AfterValidator(_sendable), _as_text(_masked)]
 HeaderName = Annotated[str, AfterValidator(_header_name)]
 Folder = Annotated[Path, _from_text(_path)]
-OptionalFile = Annotated[Path | None, _from_text(_file)]
-OptionalKubeconfig = Annotated[Path | None, _from_text(_kubeconfig)]
-OptionalAuthority = Annotated[Path | None, _from_text(_authority)]
-ServerProxy = Annotated[ProxyUse, BeforeValidator(_proxy_use)]
+OptionalFile = Annotated[Path | None, _from_text(_file), _TEXT]
+OptionalKubeconfig = Annotated[Path | None, _from_text(_kubeconfig), _TEXT]
+OptionalAuthority = Annotated[Path | None, _from_text(_authority), _TEXT]
+ServerProxy = Annotated[ProxyUse, BeforeValidator(_proxy_use), _A_PROXY_USE]
