@@ -15,7 +15,8 @@ def test_without_the_extra_it_is_named(monkeypatch):
         KafkaClients(Kafka(brokers=("127.0.0.1:9",)))
 
 
-async def test_without_a_broker_the_address_is_named():
+async def test_without_a_broker_the_address_is_named(caplog):
     kafka = Kafka(brokers=("127.0.0.1:9",))
     with pytest.raises(KafkaUnavailableError, match=r"ingest\.kafka\.brokers: 127\.0\.0\.1:9 cannot be used"):
         await open_topics(KafkaClients(kafka), kafka)
+    assert "ERROR" not in {record.levelname for record in caplog.records}

@@ -77,6 +77,7 @@ def test_a_partition_is_its_last_words():
     for record in records:
         contents.put(*encode_record(record))
     contents.put(b"other/a/b", b"{}")
+    contents.put(*encode_record(ProgressRecord("o", "s", 1, "held up on its way")))
     assert (contents.events, contents.done, contents.progress) == ([START], [records[1]], [records[3]])
     contents.put(done_key("o", "s"), None)
     contents.put(event_key(START.trace_id, START.span_id), None)

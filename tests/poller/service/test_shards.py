@@ -86,6 +86,11 @@ class Fleet:
         return {sandbox_id for sandbox_id in self.traces if owns_shard(index, count)(sandbox_id)}
 
 
+def own_points(sink):
+    """Return what a poller said about itself."""
+    return [point for point in sink.points() if names.NEMO_GYM_SANDBOX_ID not in point.attributes]
+
+
 @pytest.fixture
 def shards(tmp_path, osb, make_otlp_sink):
     with ExitStack() as stack:
@@ -139,3 +144,5 @@ def test_each_sandbox_has_one_reader_whoever_dies_and_however_many_there_are(osb
     for shard in shards:
         assert all(summary[names.NEMO_GYM_SANDBOX_READINGS_COUNT] > 0 for summary in shard.summaries().values())
         assert_one_form_of_each_span(shard.sink)
+        instances = {point.resource.get(names.SERVICE_INSTANCE_ID) for point in own_points(shard.sink)}
+        assert instances == {f"shard-{shard.index}"}

@@ -38,7 +38,7 @@ class KafkaClients:
                 "ingest.kafka: needs the extra `kafka`; pip install 'sandgauge[kafka]'"
             ) from error
         for name in list(logging.root.manager.loggerDict):
-            if name.startswith("aiokafka."):
+            if name.partition(".")[0] == "aiokafka":
                 logging.getLogger(name).addFilter(_call_it_a_warning)
         self._kafka = kafka
         self._sticky = sticky.StickyPartitionAssignor

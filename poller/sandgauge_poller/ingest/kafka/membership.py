@@ -8,7 +8,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 from sandgauge_poller.ingest.events import LifecycleEvent, NotStoredError
 from sandgauge_poller.ingest.kafka.client import KafkaClients
@@ -61,10 +61,11 @@ class Contents:
 
     def put(self, key: bytes, value: bytes | None) -> None:
         """Take one message."""
-        record = None if value is None else _decode(key, value)
+        record, before = None if value is None else _decode(key, value), self.records.get(key)
         if record is None:
             self.records.pop(key, None)
-        else:
+        elif not (_is_progress(before) and _is_progress(record) and before.updated_ns > record.updated_ns):
+            # A former owner's last word may have been held up on its way, and is then no news.
             self.records[key] = record
 
     @property
@@ -209,6 +210,10 @@ class Membership:
             await self._consumer.commit(offsets)
         except self._clients.error as error:
             logger.debug("offsets are not moved: %s", type(error).__name__)
+
+
+def _is_progress(record: Record | None) -> TypeGuard[ProgressRecord]:
+    return isinstance(record, ProgressRecord)
 
 
 def _decode(key: bytes, value: bytes) -> Record | None:
