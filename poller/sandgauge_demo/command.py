@@ -1,6 +1,7 @@
 """`sandgauge demo`: the whole pipeline on simulated sandboxes, from an empty folder to a table of what came of it."""
 
 import os
+import shutil
 import sys
 import time
 from collections.abc import Sequence
@@ -131,7 +132,7 @@ def _missing(outcome: Outcome, plan: Sequence[PlannedRollout]) -> str:
 def _say_where_to_look(console: Console, folder: Path) -> None:
     places = {
         "records, by rollout": folder / JOINED_FILE,
-        "this report, as a page": f"sandgauge report {folder / JOINED_FILE} --format html --output report.html",
+        "this report, as a page": f"{_program()} report {folder / JOINED_FILE} --format html --output report.html",
         "the poller's configuration": folder / CONFIG_FILE,
         "your own Gym, OpenSandbox": "README.md",
         "every span and metric": "docs/telemetry.md",
@@ -140,6 +141,14 @@ def _say_where_to_look(console: Console, folder: Path) -> None:
     for what, place in places.items():
         # A path that is broken in two cannot be copied.
         console.print(Text.assemble(f"  {what:<28}", (str(place), "cyan")), soft_wrap=True)
+
+
+def _program() -> str:
+    """Return how to call `sandgauge` again: `make demo` has it in an environment that is on nobody's PATH."""
+    beside = Path(sys.executable).with_name("sandgauge")
+    if shutil.which("sandgauge") or not beside.exists():
+        return "sandgauge"
+    return str(beside.relative_to(Path.cwd()) if beside.is_relative_to(Path.cwd()) else beside)
 
 
 def _print_part(console: Console, name: str, place: str, remark: str) -> None:

@@ -159,7 +159,7 @@ class Pipeline:
             lambda: is_ok(status_port, "/readyz"), timeout_s=_START_TIMEOUT_S, what="ready", pause=self._pause
         )
         address = f"http://{HOST}:{ingest_port}"
-        yield StartedPart("poller", address, f"reads every sandbox each {_COLLECTION_INTERVAL}")
+        yield StartedPart("poller", address, f"live page: http://{HOST}:{status_port}")
         return address
 
     def _start_gym(self, opensandbox: str, collector: str) -> Iterator[StartedPart]:

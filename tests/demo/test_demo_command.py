@@ -1,3 +1,6 @@
+import re
+import shlex
+import subprocess
 from pathlib import Path
 
 import psutil
@@ -61,6 +64,19 @@ def test_it_says_where_to_look_next_and_the_files_are_there(finished):
     for file in ("joined.jsonl", "sandgauge.yaml"):
         assert str(run / file) in output
         assert (run / file).stat().st_size > 0
+
+
+def test_the_command_that_it_ends_with_makes_a_page(finished, tmp_path):
+    _, _, output = finished
+    (line,) = [line for line in output.splitlines() if " report " in line and "--format html" in line]
+    command = shlex.split(line.partition("as a page")[2])
+    subprocess.run([*command[:-1], str(tmp_path / "report.html")], check=True, timeout=60)
+    assert "<svg" in (tmp_path / "report.html").read_text()
+
+
+def test_it_names_the_live_page(finished):
+    _, _, output = finished
+    assert re.search(r"live page: http://127\.0\.0\.1:\d+$", output, re.MULTILINE)
 
 
 def test_the_joined_file_has_every_rollout_once_in_a_line_at_most(finished):
