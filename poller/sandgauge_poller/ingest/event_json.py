@@ -7,6 +7,8 @@ from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, Rollout
 from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
 
 _as_json = json.JSONEncoder(separators=(",", ":")).encode
+_MOST_NS = 2**63 - 1
+"""Latest time that the store can hold."""
 
 
 class EventKind(Enum):
@@ -43,13 +45,15 @@ def decode_event(
 ) -> LifecycleEvent:
     """Return the event again; raises ValueError, TypeError or KeyError where the body is not one."""
     fields = json.loads(body)
+    if not isinstance(fields, dict) or not isinstance(fields["attributes"], dict):
+        raise TypeError("not what stands in the body of an event")
     attributes, parent = fields["attributes"], fields.get("parent")
     common = SpanFields(
         trace_id=trace_id,
         span_id=span_id,
         parent_span_id=bytes.fromhex(parent) if parent else None,
-        start_ns=fields["start"],
-        end_ns=fields["end"],
+        start_ns=_time(fields["start"]),
+        end_ns=_time(fields["end"]),
         received_ns=received_ns,
     )
     match kind:
@@ -63,3 +67,9 @@ def decode_event(
             return StopEvent(**common, keys=keys, scope=scope, failed=failed)
         case EventKind.ROLLOUT:
             return RolloutEvent(**common, keys=JoinKeys.from_attributes(attributes))
+
+
+def _time(value: object) -> int | None:
+    if value is not None and not (isinstance(value, int) and 0 <= value <= _MOST_NS):
+        raise ValueError("not a time")
+    return value

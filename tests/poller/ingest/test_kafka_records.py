@@ -1,5 +1,7 @@
 """What stands in the topics that pollers share."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -35,7 +37,7 @@ def test_an_event_is_read_back(event):
     assert decode_record(*encode_record(EventRecord(event))) == EventRecord(event)
 
 
-@given(st.text(max_size=20), IDS, st.integers(0, 2**63), st.text())
+@given(st.text(max_size=20), IDS, st.integers(0, 2**63 - 1), st.text())
 def test_what_was_seen_is_read_back_whoever_owns_the_sandbox(owner, sandbox_id, at_ns, progress):
     for record in (ProgressRecord(owner, sandbox_id, at_ns, progress), DoneRecord(owner, sandbox_id, at_ns)):
         assert decode_record(*encode_record(record)) == record
@@ -59,9 +61,48 @@ def test_the_keys_are_the_same_in_every_release():
         (b"progress/s/o", b'{"updated_ns":"later"}'),
         (b"event/" + b"01" * 16 + b"/" + b"02" * 8, b'{"kind":"start","received_ns":1,"body":"{}"}'),
         (b"\xff/a/b", b"{}"),
+        (b"done/s/o", b"[" * 100_000),
+        (b"done/s/o", b'{"at_ns":1e999}'),
+        (b"done/s/o", b'{"at_ns":9223372036854775808}'),
+        (b"done/../o", b'{"at_ns":1}'),
+        (b"progress/a b/o", b'{"updated_ns":1,"progress":"{}"}'),
     ],
 )
 def test_what_is_no_record_is_told_apart(key, value):
+    with pytest.raises(UnreadableRecordError):
+        decode_record(key, value)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        [],
+        {"start": "soon"},
+        {"start": -1},
+        {"end": 2**63},
+        {"attributes": []},
+        {"attributes": None},
+        {"attributes": {}},
+        {"attributes": {"nemo.gym.sandbox.id": "../../v1/sandboxes"}},
+        {"attributes": {"nemo.gym.sandbox.id": "s", "nemo.gym.rollout.id": "\ud800"}},
+    ],
+)
+def test_an_event_that_no_span_would_have_made_is_told_apart(body):
+    sound = {"start": 1, "end": 2, "attributes": {"nemo.gym.sandbox.id": "s"}}
+
+    def decoded(body, span=(b"\x01" * 16, b"\x02" * 8)):
+        value = {"kind": "start", "received_ns": 1, "body": json.dumps(body)}
+        return decode_record(event_key(*span), json.dumps(value).encode())
+
+    assert decoded(sound).event.record.keys.sandbox_id == "s"
+    with pytest.raises(UnreadableRecordError):
+        decoded({**sound, **body} if body else body)
+    with pytest.raises(UnreadableRecordError):
+        decoded(sound, (b"\x01", b"\x02"))
+
+
+@given(st.binary(max_size=40), st.binary(max_size=200))
+def test_bytes_at_random_are_no_record(key, value):
     with pytest.raises(UnreadableRecordError):
         decode_record(key, value)
 

@@ -9,8 +9,13 @@ from dataclasses import dataclass
 
 from sandgauge_poller.ingest.event_json import EventKind, decode_event, encode_event
 from sandgauge_poller.ingest.events import LifecycleEvent, StartEvent, StopEvent
+from sandgauge_poller.ingest.lifecycle import SANDBOX_ID
 
 _as_json = json.JSONEncoder(separators=(",", ":")).encode
+_as_text = json.JSONEncoder(ensure_ascii=False).encode
+_MOST_NS = 2**63 - 1
+"""Latest time that a store can hold."""
+_TRACE_ID_BYTES, _SPAN_ID_BYTES = 16, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,13 +93,35 @@ def decode_record(key: bytes, value: bytes) -> Record:
         kind, first, second = key.decode().split("/", 2)
         fields = json.loads(value)
         if kind == "progress":
-            return ProgressRecord(second, first, int(fields["updated_ns"]), str(fields["progress"]))
+            return ProgressRecord(second, _sandbox_id(first), _time(fields["updated_ns"]), str(fields["progress"]))
         if kind == "done":
-            return DoneRecord(second, first, int(fields["at_ns"]))
+            return DoneRecord(second, _sandbox_id(first), _time(fields["at_ns"]))
         if kind == "event":
-            trace_id, span_id = bytes.fromhex(first), bytes.fromhex(second)
-            received_ns = int(fields["received_ns"])
-            return EventRecord(decode_event(trace_id, span_id, EventKind(fields["kind"]), received_ns, fields["body"]))
-    except (ValueError, TypeError, KeyError) as error:
+            return EventRecord(_event(bytes.fromhex(first), bytes.fromhex(second), fields))
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise UnreadableRecordError(type(error).__name__) from error
     raise UnreadableRecordError("unknown key")
+
+
+def _event(trace_id: bytes, span_id: bytes, fields: dict[str, str]) -> LifecycleEvent:
+    """Return an event that is as sound as one whose span was taken in; raises ValueError, TypeError or KeyError."""
+    if len(trace_id) != _TRACE_ID_BYTES or len(span_id) != _SPAN_ID_BYTES:
+        raise ValueError("no ids of a span")
+    _as_text(json.loads(fields["body"])).encode()  # fails where a text is no Unicode: nothing could store or send it
+    kind, received_ns = EventKind(fields["kind"]), _time(fields["received_ns"])
+    event = decode_event(trace_id, span_id, kind, received_ns, fields["body"])
+    if isinstance(event, StartEvent | StopEvent):
+        _sandbox_id(sandbox_of(event) or "")
+    return event
+
+
+def _sandbox_id(text: str) -> str:
+    if not SANDBOX_ID.fullmatch(text):
+        raise ValueError("no id of a sandbox")
+    return text
+
+
+def _time(value: object) -> int:
+    if not (isinstance(value, int) and 0 <= value <= _MOST_NS):
+        raise ValueError("not a time")
+    return value
