@@ -30,6 +30,7 @@ RUN_ELSEWHERE = {
     "docker compose run --rm --user 10001": "tests/integration/test_compose_errors.py",
     "docker build --file poller/Dockerfile": "tests/integration/test_compose_demo.py",
     "curl -X POST": "tests/poller/ingest/test_ingest_final_reading.py",
+    "sandgauge read SANDBOX_ID": "tests/poller/read/test_read_command.py",
     "sandgauge run": "tests/poller/service/test_stop.py",
     "sqlite3 ": "tests/test_docs.py",
 }
