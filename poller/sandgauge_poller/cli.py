@@ -61,13 +61,23 @@ def run(config_file: Path | None, shard: "Shard | None") -> None:
 
     config = _load(config_file)
     if shard is not None:
-        config = config.as_shard(shard)
+        config = _as_shard(config, shard)
     set_up_logs(config.logs.level, config.logs.format)
     try:
         with asyncio.Runner(loop_factory=new_event_loop) as runner:
             runner.run(_run(config))
     except (StateError, OSError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def _as_shard(config: "Config", shard: "Shard") -> "Config":
+    """Return the configuration of one of several pollers; raises click.BadParameter."""
+    from sandgauge_poller.config import InvalidValueError
+
+    try:
+        return config.as_shard(shard)
+    except InvalidValueError as error:
+        raise click.BadParameter(f"it {error.reason}; {error.cure}", param_hint="--shard") from error
 
 
 async def _run(config: "Config") -> None:

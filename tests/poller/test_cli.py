@@ -154,3 +154,11 @@ def test_a_shard_that_is_none_is_wrong_usage(tmp_path):
     assert answer.returncode == 2
     assert "--shard" in answer.stderr
     assert "0/3" in answer.stderr
+
+
+def test_a_shard_beside_kafka_is_wrong_usage(tmp_path):
+    tmp_path.joinpath("sandgauge.yaml").write_text("ingest: {kafka: {brokers: ['127.0.0.1:9']}}\n")
+    answer = CliRunner().invoke(cli, ["run", "--config", str(tmp_path / "sandgauge.yaml"), "--shard", "0/3"])
+    assert answer.exit_code == 2
+    assert "--shard" in answer.stderr
+    assert "ingest.kafka.brokers" in answer.stderr

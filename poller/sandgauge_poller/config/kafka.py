@@ -10,11 +10,13 @@ from sandgauge_poller.config.section import EMPTY_WHEN_NONE, Section
 from sandgauge_poller.config.tls import MutualTls
 from sandgauge_poller.config.values import Name, PositiveDuration, Secret
 
-_BROKER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):\d{1,5}")
+_BROKER = re.compile(r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):(?P<port>[0-9]{1,5})")
+_PORTS = range(1, 2**16)
 
 
 def _broker(text: str) -> str:
-    if not _BROKER.fullmatch(text):
+    match = _BROKER.fullmatch(text)
+    if match is None or int(match["port"]) not in _PORTS:
         raise InvalidValueError("is not host:port", "write host:port, such as kafka-0.kafka:9092")
     return text
 

@@ -211,7 +211,12 @@ class Config(Section):
         return status
 
     def as_shard(self, shard: Shard) -> "Config":
-        """Return the same configuration for another of several pollers."""
+        """Return the same configuration for another of several pollers; raises InvalidValueError beside Kafka."""
+        if self.ingest.kafka.brokers:
+            raise InvalidValueError(
+                "stands beside ingest.kafka.brokers",
+                "leave one of them out: with Kafka the pollers share the sandboxes by themselves",
+            )
         return self.model_copy(update={"ingest": self.ingest.model_copy(update={"shard": shard})})
 
     @property
