@@ -7,15 +7,17 @@ from pathlib import Path
 
 import click
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from sandgauge_demo.command import demo
 from sandgauge_poller.cli import cli
+from sandgauge_poller.config import Config, load_config
 from sandgauge_poller.top.command import top
 from sandgauge_poller.tracking.store_file import open_store
 from sandgauge_report.command import report
 from sandgauge_schemas import names
-from support.documented import PAGES, ROOT, Command, anchors, inline_commands, links, shell_commands
+from support.documented import PAGES, ROOT, Command, anchors, blocks, inline_commands, links, shell_commands
 from support.shown_fleet import ShownFleet
 
 # The commands of this page are run whole, pipes and all, by a test of its own.
@@ -103,7 +105,7 @@ def _exists(command: Command) -> None:
     program, *arguments = command.words
     if program == "make":
         assert set(arguments) <= _TARGETS, command
-    elif program == "sandgauge" and not arguments[0].startswith("-"):
+    elif program == "sandgauge" and not arguments[0].startswith(("-", ">")):
         name, *arguments = arguments
         one = _WHOLE.get(name, cli.commands.get(name))
         assert one is not None, command
@@ -144,6 +146,16 @@ def test_the_store_can_be_asked_as_the_page_says(tmp_path):
     connection = sqlite3.connect(tmp_path / "sandgauge.db")
     assert connection.execute(query).fetchall() == []
     connection.close()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_configurations_load(page, tmp_path):
+    for number, block in enumerate(blocks(page, "yaml")):
+        documents = list(yaml.safe_load_all(block))
+        if all(document.keys() <= Config.model_fields.keys() for document in documents):
+            file = tmp_path / f"{number}.yaml"
+            file.write_text(block)
+            assert load_config(file, {"HOSTNAME": "sandgauge-poller-1"}).warnings == ()
 
 
 def test_every_metric_of_the_poller_that_a_page_names_is_one():

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import textwrap
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -61,6 +62,11 @@ def shell_commands(page: Path) -> Iterator[Command]:
             lines = [line.removeprefix("$ ") for line in lines if line.startswith("$ ")]
         for line in lines:
             yield from _commands(page, line)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    """Return the blocks of that language, those inside lists moved to the margin."""
+    return [textwrap.dedent(block) for _, found, block in _FENCED.findall(page.read_text()) if found == language]
 
 
 def inline_commands(page: Path, program: str) -> Iterator[Command]:
