@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from sandgauge_poller.export.outbox import OutboxItem
 from sandgauge_poller.tracking.progress_rows import ProgressRow
@@ -30,11 +30,16 @@ _ROW_NS = 60 * 10**9
 """Records whose times are further apart have rows of their own: a row is too old as a whole, too."""
 
 
+class _Record(NamedTuple):
+    key: object
+    items: Sequence[OutboxItem]
+    committed: asyncio.Future[None]
+
+
 @dataclass(slots=True)
 class _Batch:
-    items: list[OutboxItem] = field(default_factory=list)
+    records: list[_Record] = field(default_factory=list)
     progress: dict[object, Callable[[], ProgressRow]] = field(default_factory=dict)
-    waiting: list[asyncio.Future[None]] = field(default_factory=list)
     is_urgent: bool = False
 
 
@@ -59,11 +64,10 @@ class Batches:
 
         """
         batch, loop = self._batch, asyncio.get_running_loop()
-        batch.items += items
+        committed: asyncio.Future[None] = loop.create_future()
+        batch.records.append(_Record(key, tuple(items), committed))
         batch.progress[key] = progress
         batch.is_urgent |= urgent
-        committed: asyncio.Future[None] = loop.create_future()
-        batch.waiting.append(committed)
         if not self._is_busy:
             self._is_busy = True
             loop.call_soon(self._send)  # after whatever else is ready to be recorded now
@@ -73,9 +77,10 @@ class Batches:
 
     def _send(self) -> None:
         batch, self._batch = self._batch, _Batch()
+        progress = _progress(batch)
         try:
-            progress = [row() for row in batch.progress.values()]
-            writing = self._submit(joined(batch.items), progress, urgent=batch.is_urgent)
+            items = [item for record in batch.records for item in record.items]
+            writing = self._submit(joined(items), progress, urgent=batch.is_urgent)
         except Exception as error:  # noqa: BLE001  # those who wait get it
             self._settle(batch, error)
         else:
@@ -85,17 +90,38 @@ class Batches:
         self._settle(batch, asyncio.CancelledError() if written.cancelled() else written.exception())
 
     def _settle(self, batch: _Batch, error: BaseException | None) -> None:
-        for committed in batch.waiting:
-            if committed.done():
-                continue  # whoever waited has been cancelled
-            if error is None:
-                committed.set_result(None)
-            else:
-                committed.set_exception(error)
-        self._is_busy = bool(self._batch.waiting)
+        for record in batch.records:
+            _tell(record, error)
+        self._is_busy = bool(self._batch.records)
         if self._is_busy:
             # After those who waited: what failed for them may have to be in the next batch.
             asyncio.get_running_loop().call_soon(self._send)
+
+
+def _progress(batch: _Batch) -> list[ProgressRow]:
+    """Return a row for each sandbox; one whose row cannot be made leaves the batch, and takes nobody else along."""
+    rows: list[ProgressRow] = []
+    failed: dict[object, Exception] = {}
+    for key, row in batch.progress.items():
+        try:
+            rows.append(row())
+        except Exception as error:  # noqa: BLE001  # whoever waits for its record gets it
+            failed[key] = error
+    if failed:
+        for record in batch.records:
+            if record.key in failed:
+                _tell(record, failed[record.key])
+        batch.records = [record for record in batch.records if record.key not in failed]
+    return rows
+
+
+def _tell(record: _Record, error: BaseException | None) -> None:
+    if record.committed.done():
+        return  # whoever waited has been cancelled
+    if error is None:
+        record.committed.set_result(None)
+    else:
+        record.committed.set_exception(error)
 
 
 def joined(items: Sequence[OutboxItem]) -> list[OutboxItem]:

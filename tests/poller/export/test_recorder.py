@@ -2,6 +2,8 @@
 
 import asyncio
 import sqlite3
+import struct
+from dataclasses import replace
 
 import pytest
 from opentelemetry.metrics import NoOpMeter
@@ -282,6 +284,25 @@ async def test_one_who_is_cancelled_takes_nobody_elses_record_along(database, ma
     outcomes = await asyncio.gather(*writing, return_exceptions=True)
     assert [type(outcome) for outcome in outcomes] == [type(None), asyncio.CancelledError, type(None)]
     assert pending(database)[Signal.TRACES] == 3
+
+
+async def test_one_whose_progress_cannot_be_kept_takes_nobody_elses_record_along(database, make_recorder):
+    recorder, sick, sound = make_recorder(), tracked(1), tracked(2)
+    sick.progress.cpu_zeros = 2**63  # beyond what a tally holds, whatever else may be wrong with one
+    zero = replace(reading(), usage=replace(reading().usage, cpu_used_percentage=0.0))
+    outcomes = await asyncio.gather(
+        recorder.sample(sick, zero, 0, is_final=False),
+        recorder.sample(sound, reading(), 0, is_final=False),
+        return_exceptions=True,
+    )
+    assert isinstance(outcomes[0], struct.error)
+    assert outcomes[1] is None
+    assert stored(database, sick) is None
+    assert stored(database, sound).readings == 1
+    assert pending(database)[Signal.TRACES] == 1
+    sick.progress.cpu_zeros = 0
+    await recorder.sample(sick, reading(3), 0, is_final=False)
+    assert stored(database, sick).readings == 2
 
 
 async def test_a_reading_writes_no_more_than_its_tally_unless_more_has_changed(database, make_recorder):
