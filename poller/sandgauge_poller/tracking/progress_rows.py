@@ -109,7 +109,7 @@ def prune(connection: sqlite3.Connection) -> None:
     """Remove tallies that came after their sandbox was done with."""
     connection.execute(
         "DELETE FROM tally WHERE NOT EXISTS (SELECT 1 FROM sandbox s WHERE s.owner = tally.owner"
-        " AND s.sandbox_id = tally.sandbox_id AND s.state = 'live')"
+        " AND s.sandbox_id = tally.sandbox_id AND s.state != 'done')"
     )
 
 

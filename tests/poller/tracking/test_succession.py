@@ -3,13 +3,16 @@
 import pytest
 
 from sandgauge_poller.ingest.events import RolloutEvent, StartEvent, StopEvent
-from sandgauge_poller.tracking import store
+from sandgauge_poller.tracking import progress_rows, store
 from sandgauge_poller.tracking.active_set import ActiveSet, ChangeKind, SandboxKey
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.elsewhere import Seen
+from sandgauge_poller.tracking.phase import phase
 from sandgauge_poller.tracking.progress import Progress
+from sandgauge_poller.tracking.progress_rows import ProgressRow
 from sandgauge_poller.tracking.routing import DeploymentNames, Routing
 from sandgauge_poller.tracking.succession import Succession
+from sandgauge_poller.tracking.tally import dump_tally
 from sandgauge_schemas.records import JoinKeys, StartRecord
 from support.progress_rows import save_progress
 
@@ -88,6 +91,16 @@ async def test_what_is_let_go_is_followed_no_more_and_can_come_back(poller, tmp_
     assert len(poller.active) == 0
     await poller.take_over(start(1))
     assert poller.active.get(KEY).progress.readings == 7
+
+
+async def test_the_counts_of_what_is_let_go_outlive_the_tidying_up(poller):
+    await poller.take_over(start(1), seen={KEY: Seen(Progress(readings=7), 50)})
+    row = ProgressRow(KEY, phase(KEY.sandbox_id), dump_tally(Progress(readings=8)), progress=None)
+    await poller.database.write(lambda connection: progress_rows.save(connection, [row], 60))
+    await poller.succession.let_go([poller.active.get(KEY)])
+    await poller.database.write(progress_rows.prune)
+    await poller.take_over(start(1))
+    assert poller.active.get(KEY).progress.readings == 8
 
 
 async def test_after_a_restart_nothing_is_followed_but_rollouts_are_known(poller, tmp_path):
