@@ -18,7 +18,7 @@ def main() -> None:
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit(_INTERRUPTED)
-    cli()
+    cli(prog_name="sandgauge")
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import logging
 import os
 import signal
 import sys
@@ -10,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sandgauge_poller.command_group import CommandLine, ElsewhereCommand
 from sandgauge_poller.health import complaint
-from sandgauge_schemas.version import __version__
 
 if TYPE_CHECKING:
     from sandgauge_poller.config import Config, Shard
@@ -28,10 +29,27 @@ _config_option = click.option(
 )
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
-@click.version_option(__version__, prog_name="sandgauge")
-def cli() -> None:
+def _print_version(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    from sandgauge_poller.build_facts import build_facts
+
+    if wanted and not context.resilient_parsing:
+        click.echo(build_facts())
+        context.exit()
+
+
+@click.group(cls=CommandLine, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_version,
+    help="Show the version, and what it was built of and runs on.",
+)
+@click.option("--debug", is_flag=True, help="Show the traceback of an unforeseen error; it may hold secrets.")
+def cli(*, debug: bool) -> None:
     """Tell what every sandbox was asked for, was sent, got and used, per rollout."""
+    del debug  # the group looks at it
 
 
 def _parse_shard(context: click.Context, parameter: click.Parameter, text: str) -> "Shard | None":
@@ -68,6 +86,9 @@ def run(config_file: Path | None, shard: "Shard | None") -> None:
             runner.run(_run(config))
     except (StateError, OSError) as error:
         raise click.ClickException(str(error)) from error
+    except Exception:
+        logging.getLogger(__name__).critical("the poller ends: of this it knows no cure", exc_info=True)
+        raise
 
 
 def _as_shard(config: "Config", shard: "Shard") -> "Config":
@@ -101,7 +122,7 @@ async def _run(config: "Config") -> None:
 @_config_option
 @click.option("--print-config", "print_it", is_flag=True, help="Print it with every default, secrets masked.")
 def check(config_file: Path | None, *, print_it: bool) -> None:
-    """Check the configuration and say what is wrong, with file, line, key and cure."""
+    """Check the configuration: file, line, key and cure of each fault."""
     from sandgauge_poller.config import as_yaml
 
     config = _load(config_file)
@@ -116,7 +137,10 @@ def check(config_file: Path | None, *, print_it: bool) -> None:
 @_config_option
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(config_file: Path | None, *, as_json: bool) -> None:
-    """Look at each dependency and say what is wrong and how to cure it; exit 1 if anything fails."""
+    """Look at each dependency of the poller, and say how to cure it.
+
+    Exit codes: 0 nothing fails; 1 something does.
+    """
     from sandgauge_poller.doctor.examination import examine
     from sandgauge_poller.doctor.finding import Verdict
     from sandgauge_poller.logs import set_up_no_logs
@@ -145,7 +169,11 @@ def _parse_sandbox_id(context: click.Context, parameter: click.Parameter, text: 
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 @click.argument("sandbox_id", callback=_parse_sandbox_id)
 def read(config_file: Path | None, sandbox_id: str, *, as_json: bool) -> None:
-    """Read one sandbox once, and record nothing; exit 1 if part of it cannot be read."""
+    """Read one sandbox once, now, and record nothing.
+
+    It is looked for at every deployment of the configuration. Exit codes: 0 all of it was read; 1 it is nowhere, or
+    part of it cannot be read.
+    """
     from sandgauge_poller.read.command import read as command
 
     if not command(_load(config_file), sandbox_id, as_json=as_json):
@@ -167,31 +195,32 @@ def health(config_file: Path | None, urls: tuple[str, ...]) -> None:
         sys.exit(1)
 
 
-@cli.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def demo(arguments: tuple[str, ...]) -> None:
-    """Show the whole pipeline on simulated sandboxes."""
-    from sandgauge_demo.command import demo as command
+def _load_demo() -> click.Command:
+    from sandgauge_demo.command import demo
 
-    command(args=list(arguments), prog_name="sandgauge demo")
+    return demo
 
 
-@cli.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def report(arguments: tuple[str, ...]) -> None:
-    """Tell of files of spans what each sandbox was asked for, was sent, got and used."""
-    from sandgauge_report.command import report as command
+def _load_report() -> click.Command:
+    from sandgauge_report.command import report
 
-    command(args=list(arguments), prog_name="sandgauge report")
+    return report
 
 
-@cli.command(context_settings={"ignore_unknown_options": True}, add_help_option=False)
-@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
-def top(arguments: tuple[str, ...]) -> None:
-    """Show a running poller's sandboxes as a live table."""
-    from sandgauge_poller.top.command import top as command
+def _load_top() -> click.Command:
+    from sandgauge_poller.top.command import top
 
-    command(args=list(arguments), prog_name="sandgauge top")
+    return top
+
+
+for _command in (
+    ElsewhereCommand("demo", _load_demo, "Show the whole pipeline on simulated sandboxes."),
+    ElsewhereCommand(
+        "report", _load_report, "Tell of files of spans what each sandbox was asked for, was sent, got and used."
+    ),
+    ElsewhereCommand("top", _load_top, "Show a running poller's sandboxes as a live table."),
+):
+    cli.add_command(_command)
 
 
 def _load(config_file: Path | None) -> "Config":
