@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import secrets
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.elsewhere import Seen
 from sandgauge_poller.tracking.progress import Progress, load_progress
 from sandgauge_poller.tracking.succession import Succession
+from sandgauge_poller.tracking.tally import dump_tally
 from sandgauge_poller.tracking.tracker import Tracker
 from sandgauge_schemas.names import SpanOutcome, SpanReason
 
@@ -111,7 +113,7 @@ class SharedFleet:
                 stack.push_async_callback(_within, _LEAVE_S, started.stop, f"group {group_id} was not left in time")
                 return started
 
-            reader = await consumer(f"{group}-inventory-{_instance(directory)}")
+            reader = await consumer(f"{group}-inventory-{instance_name(directory)}")
             inventory = Inventory(clients, reader, topics.inventory, parts.tracker.commit)
             lifecycle = await consumer(f"{group}-lifecycle")
             lifecycle.subscribe([topics.lifecycle])
@@ -210,18 +212,22 @@ class SharedFleet:
 
 def _progress(record: ProgressRecord) -> Progress | None:
     try:
-        return load_progress(record.progress)
-    except ValueError:
+        progress = load_progress(record.progress)
+        dump_tally(progress)
+    except (ValueError, struct.error):  # the latter of numbers that no store could hold
         logger.warning("what another poller saw of a sandbox is unreadable; it begins anew")
         return None
+    return progress
 
 
-def _instance(directory: Path) -> str:
+def instance_name(directory: Path) -> str:
     """Return what a state folder is called in the names of groups: the same as long as there is the folder."""
     file = directory / _INSTANCE_FILE
-    if not file.exists():
-        file.write_text(secrets.token_hex(8))
-    return file.read_text()
+    known = file.read_text() if file.exists() else ""
+    if not known:  # or the disk was full when it was made, as on other pollers it may have been: no two share a name
+        known = secrets.token_hex(8)
+        file.write_text(known)
+    return known
 
 
 async def _within(seconds: float, end: Callable[[], Awaitable[None]], complaint: str) -> None:
