@@ -69,6 +69,7 @@ any_events = (
         **_any,
         record=record_strategies.starts,
         instrumentation=st.none() | record_strategies.texts,
+        sender=st.none() | record_strategies.texts,
     )
     | st.builds(
         StopEvent,

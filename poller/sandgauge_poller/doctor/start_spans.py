@@ -56,7 +56,11 @@ def _made(found: list[peek.Starts], now_ns: int) -> Finding:
     last = max(found, key=lambda starts: starts.last_received_ns)
     ago_s = _ago_s(last.last_received_ns, now_ns)
     counted = ", ".join(f"{counts[maker]} {maker.value}" for maker in Maker if counts[maker])
-    detail = f"of {counts.total()} sandboxes known: {counted}; the last came {ago_s} s ago and is {_maker(last).value}"
+    sender = f" from {last.sender}" if last.sender else ""
+    detail = (
+        f"of {counts.total()} sandboxes known: {counted};"
+        f" the last came {ago_s} s ago{sender} and is {_maker(last).value}"
+    )
     if counts[Maker.STOCK]:
         cure = "what was requested and submitted is unknown without it: install sandgauge[gym] where Gym runs"
         return warned(_WHAT, detail, cure)

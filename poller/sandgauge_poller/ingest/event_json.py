@@ -1,6 +1,7 @@
 """A lifecycle event as text, to be kept or handed on: what its span said, apart from the span's ids and kind."""
 
 import json
+import sys
 from enum import Enum
 
 from sandgauge_poller.ingest.events import LifecycleEvent, RequestEvent, RolloutEvent, SpanFields, StartEvent, StopEvent
@@ -32,6 +33,8 @@ def encode_event(event: LifecycleEvent) -> tuple[EventKind, str, str]:
             kind, subject, attributes = EventKind.START, event.record.keys.sandbox_id, event.record.to_attributes()
             if event.instrumentation is not None:
                 body["instrumentation"] = event.instrumentation
+            if event.sender is not None:
+                body["sender"] = event.sender
         case StopEvent():
             kind, subject, attributes = EventKind.STOP, event.keys.sandbox_id, event.keys.to_attributes()
             body |= {"scope": event.scope, "failed": event.failed}
@@ -61,7 +64,13 @@ def decode_event(
             return RequestEvent(**common, record=RequestRecord.from_attributes(attributes))
         case EventKind.START:
             record = StartRecord.from_attributes(attributes)
-            return StartEvent(**common, record=record, instrumentation=fields.get("instrumentation"))
+            sender = fields.get("sender")
+            return StartEvent(
+                **common,
+                record=record,
+                instrumentation=fields.get("instrumentation"),
+                sender=None if sender is None else sys.intern(sender),
+            )
         case EventKind.STOP:
             keys, scope, failed = JoinKeys.from_attributes(attributes), fields["scope"], fields["failed"]
             return StopEvent(**common, keys=keys, scope=scope, failed=failed)

@@ -60,6 +60,8 @@ class StartEvent(SpanEvent):
     record: StartRecord
     instrumentation: str | None = None
     """Name of the instrumentation scope that made the span: stock Gym's or the emitter's."""
+    sender: str | None = None
+    """What its Resource calls the service that sent it, with the version."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,7 +64,8 @@ def _start_or_stop(span: SpanData, received_ns: int) -> Interpreted:
     common = _common(span, received_ns)
     if is_start:
         record = StartRecord.from_attributes(span.attributes)
-        return _accepted(span, StartEvent(**common, record=record, instrumentation=span.instrumentation))
+        start = StartEvent(**common, record=record, instrumentation=span.instrumentation, sender=span.sender)
+        return _accepted(span, start)
     keys = JoinKeys.from_attributes(span.attributes)
     scope = text(span.attributes, names.NEMO_GYM_SANDBOX_SCOPE)
     return _accepted(span, StopEvent(**common, keys=keys, scope=scope, failed=span.failed))

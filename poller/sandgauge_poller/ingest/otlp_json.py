@@ -10,6 +10,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
+from opentelemetry.sdk.resources import SERVICE_VERSION
+
 from sandgauge_poller.ingest.spans import (
     KEPT_ATTRIBUTES,
     LIFECYCLE_SPANS,
@@ -22,6 +24,7 @@ from sandgauge_poller.ingest.spans import (
     always,
     inherit,
     is_unicode,
+    sender_of,
     usable_name,
 )
 from sandgauge_schemas import names
@@ -63,10 +66,13 @@ def _decode_resource_spans(resource_spans: dict[str, Any], decoded: Decoded) -> 
         raise UndecodableError("instrumentationLibrarySpans: a form of OTLP before 1.0; the sender must be updated")
     attributes = _objects(_object(resource_spans, "resource"), "attributes")
     collector = _collect(attributes)
-    own = False
+    service: dict[object, object] = {}
     for attribute in attributes:
-        if attribute.get("key") == names.SERVICE_NAME:
-            own = _value(attribute) == names.SANDGAUGE_POLLER_SERVICE_NAME
+        key = attribute.get("key")
+        if key in (names.SERVICE_NAME, SERVICE_VERSION):
+            service[key] = _value(attribute)
+    own = service.get(names.SERVICE_NAME) == names.SANDGAUGE_POLLER_SERVICE_NAME
+    sender = sender_of(service.get(names.SERVICE_NAME), service.get(SERVICE_VERSION))
     for scope_spans in _contents(resource_spans, "scopeSpans", beside=_BESIDE_SCOPE_SPANS):
         instrumentation = _instrumentation(scope_spans)
         for span in _contents(scope_spans, "spans", beside=_BESIDE_SPANS):
@@ -75,7 +81,7 @@ def _decode_resource_spans(resource_spans: dict[str, Any], decoded: Decoded) -> 
             elif own:
                 decoded.pass_over(SpanReason.OWN_SPAN)
             else:
-                decoded.add(_span(span, collector, instrumentation))
+                decoded.add(_span(span, collector, instrumentation, sender))
 
 
 def _instrumentation(scope_spans: dict[str, Any]) -> str | None:
@@ -85,7 +91,9 @@ def _instrumentation(scope_spans: dict[str, Any]) -> str | None:
     return usable_name(name) if isinstance(name, str) else None
 
 
-def _span(span: dict[str, Any], resource: AttributeCollector, instrumentation: str | None) -> SpanData:
+def _span(
+    span: dict[str, Any], resource: AttributeCollector, instrumentation: str | None, sender: str | None
+) -> SpanData:
     collector = _collect(_objects(span, "attributes"))
     return SpanData(
         name=_text(span, "name"),
@@ -97,6 +105,7 @@ def _span(span: dict[str, Any], resource: AttributeCollector, instrumentation: s
         failed=_object(span, "status").get("code") in _ERROR_CODES,
         instrumentation=instrumentation,
         attributes=inherit(collector.values, resource.values),
+        sender=sender,
         contradictory=collector.contradictory or resource.contradictory,
     )
 

@@ -9,6 +9,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope, KeyValue
 from opentelemetry.proto.resource.v1.resource_pb2 import Resource
 from opentelemetry.proto.trace.v1.trace_pb2 import ResourceSpans, ScopeSpans, Span, Status
+from opentelemetry.sdk.resources import SERVICE_VERSION
 
 from sandgauge_poller.ingest.spans import (
     KEPT_ATTRIBUTES,
@@ -20,6 +21,7 @@ from sandgauge_poller.ingest.spans import (
     UndecodableError,
     always,
     inherit,
+    sender_of,
     usable_name,
 )
 from sandgauge_poller.ingest.wire import WireReader
@@ -90,7 +92,7 @@ class _Resource:
         self._reader = reader
         self._resource_spans = resource_spans
         self._message: bytes | None = None
-        self._decoded: tuple[bool, AttributeCollector] | None = None
+        self._decoded: tuple[bool, str | None, AttributeCollector] | None = None
 
     @property
     def is_too_large(self) -> bool:
@@ -101,8 +103,12 @@ class _Resource:
         return self._decode()[0]
 
     @property
-    def attributes(self) -> AttributeCollector:
+    def sender(self) -> str | None:
         return self._decode()[1]
+
+    @property
+    def attributes(self) -> AttributeCollector:
+        return self._decode()[2]
 
     def _bytes(self) -> bytes:
         if self._message is None:
@@ -111,15 +117,18 @@ class _Resource:
             self._message = b"".join(parts)
         return self._message
 
-    def _decode(self) -> tuple[bool, AttributeCollector]:
+    def _decode(self) -> tuple[bool, str | None, AttributeCollector]:
         if self._decoded is None:
             attributes = Resource.FromString(self._bytes()).attributes
             self._reader.spend(len(attributes))
-            own = False
-            for attribute in attributes:
-                if attribute.key == names.SERVICE_NAME:
-                    own = attribute.value.string_value == names.SANDGAUGE_POLLER_SERVICE_NAME
-            self._decoded = (own, _collect(attributes))
+            service = {
+                attribute.key: attribute.value.string_value
+                for attribute in attributes
+                if attribute.key in (names.SERVICE_NAME, SERVICE_VERSION)
+            }
+            own = service.get(names.SERVICE_NAME) == names.SANDGAUGE_POLLER_SERVICE_NAME
+            sender = sender_of(service.get(names.SERVICE_NAME), service.get(SERVICE_VERSION))
+            self._decoded = (own, sender, _collect(attributes))
         return self._decoded
 
 
@@ -143,6 +152,7 @@ def _decode_span(
             failed=span.status.code == Status.STATUS_CODE_ERROR,
             instrumentation=instrumentation.name,
             attributes=inherit(collector.values, resource.attributes.values),
+            sender=resource.sender,
             contradictory=collector.contradictory or resource.attributes.contradictory,
         )
     )

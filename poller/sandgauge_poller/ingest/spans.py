@@ -1,5 +1,6 @@
 """The neutral form of a span: what the two encodings of OTLP are decoded to, before anyone asks what it means."""
 
+import sys
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -77,6 +78,8 @@ class SpanData(NamedTuple):
     instrumentation: str | None
     """Name of the instrumentation scope that made it."""
     attributes: dict[str, AttributeValue]
+    sender: str | None = None
+    """What its Resource calls the service that sent it, with the version."""
     contradictory: bool = False
     """Whether an attribute stood there or in its Resource twice with different values; the last one won."""
 
@@ -137,6 +140,18 @@ def is_unicode(value: str) -> bool:
 def usable_name(value: str) -> str | None:
     """Return a name of which something can be said, else None."""
     return value if value and len(value) <= MAX_TEXT and is_unicode(value) else None
+
+
+def sender_of(service_name: object, service_version: object) -> str | None:
+    """Return name and version of a Resource's service as one text, as far as both can be shown.
+
+    Thousands of spans come from one service, and keep one text.
+    """
+    name, version = (
+        usable_name(value) if isinstance(value, str) and value.isprintable() else None
+        for value in (service_name, service_version)
+    )
+    return None if name is None else sys.intern(name if version is None else f"{name} {version}")
 
 
 def inherit(values: dict[str, AttributeValue], resource: dict[str, AttributeValue]) -> dict[str, AttributeValue]:

@@ -17,9 +17,13 @@ _PATIENCE_S = 1.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Starts:
-    """Start spans that one instrumentation scope made (None: not known), all of them with a request id or none."""
+    """Start spans that one instrumentation scope of one sender made, all of them with a request id or none.
+
+    None: not known.
+    """
 
     instrumentation: str | None
+    sender: str | None
     has_request: bool
     count: int
     last_received_ns: int
@@ -55,15 +59,18 @@ def version(directory: Path) -> int | None:
 def starts(directory: Path) -> list[Starts]:
     """Count what still counts; raises sqlite3.Error where the store cannot be read."""
     query = (
-        "SELECT json_extract(body, '$.instrumentation'), json_extract(body, ?) IS NOT NULL, count(*), max(received_ns)"
-        " FROM event WHERE kind = ? AND body IS NOT NULL GROUP BY 1, 2"
+        "SELECT json_extract(body, '$.instrumentation'), json_extract(body, '$.sender'),"
+        " json_extract(body, ?) IS NOT NULL, count(*), max(received_ns)"
+        " FROM event WHERE kind = ? AND body IS NOT NULL GROUP BY 1, 2, 3"
     )
     request_id = f'$.attributes."{names.NEMO_GYM_SANDBOX_REQUEST_ID}"'
     with closing(_connect(directory / STORE_FILE)) as connection:
         rows = connection.execute(query, (request_id, EventKind.START.value)).fetchall()
     return [
-        Starts(instrumentation=name, has_request=bool(has_request), count=count, last_received_ns=last_ns)
-        for name, has_request, count, last_ns in rows
+        Starts(
+            instrumentation=name, sender=sender, has_request=bool(has_request), count=count, last_received_ns=last_ns
+        )
+        for name, sender, has_request, count, last_ns in rows
     ]
 
 

@@ -50,6 +50,27 @@ def said(database):
 
 @pytest.mark.parametrize("content_type", ENCODINGS)
 @pytest.mark.parametrize(
+    ("service", "sender"),
+    [
+        ({"service.name": "nemo-gym/bench", "service.version": "0.1.0"}, " from nemo-gym/bench 0.1.0"),
+        ({"service.name": "nemo-gym/bench"}, " from nemo-gym/bench"),
+        ({"service.name": "nemo-gym/bench", "service.version": "x" * 100_000}, " from nemo-gym/bench"),
+        ({"service.name": "\x1b[31mred", "service.version": "0.1.0"}, ""),
+        ({"service.version": "0.1.0"}, ""),
+        ({"service.name": ""}, ""),
+    ],
+)
+def test_who_sent_the_last_of_them_is_named_as_far_as_it_is_told(database, content_type, service, sender):
+    made = span(
+        names.SPAN_GYM_SANDBOX_START, {names.NEMO_GYM_SANDBOX_ID: "s-1", names.NEMO_GYM_SANDBOX_REQUEST_ID: "r"}
+    )
+    take_in(database, content_type, from_resource(service, made, scope=EMITTER))
+    (line,) = said(database)
+    assert line.endswith(f"; the last came 7 s ago{sender} and is the emitter's own")
+
+
+@pytest.mark.parametrize("content_type", ENCODINGS)
+@pytest.mark.parametrize(
     ("resource", "maker", "verdict"),
     [
         (start(STOCK, "s-1"), "stock Gym's alone", "warn"),
