@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 
 from sandgauge_poller.config import Kafka
+from sandgauge_poller.doctor import kafka as doctor_of_kafka
 from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.ingest.kafka.membership import Contents
 from sandgauge_poller.ingest.kafka.records import DoneRecord, ProgressRecord
@@ -209,3 +210,10 @@ async def test_what_is_erased_is_not_there_for_a_next_owner(broker, group):
         await shared.log.erase("training", "sandbox", [(start.trace_id, start.span_id)])
         await read(lambda: not contents.records)
         await consumer.stop()
+
+
+def test_the_doctor_is_let_in(broker):
+    (finding,) = doctor_of_kafka.examine(Kafka(brokers=(broker.address,), topic="sandgauge-of-nobody"))
+    assert str(finding) == (
+        "pass  Kafka: its brokers let this machine in, and topic sandgauge-of-nobody will be made by the first poller"
+    )

@@ -10,6 +10,7 @@ from sandgauge_poller.doctor import (
     collector,
     control_plane,
     docker_daemon,
+    kafka,
     listeners,
     live_sandbox,
     open_files,
@@ -46,6 +47,7 @@ def _examine(config: Config, environ: Mapping[str, str]) -> Iterator[Finding]:
     yield open_files.examine(config)
     running = find_running(config.status)
     yield from listeners.examine(config, running)
+    yield from kafka.examine(config.ingest.kafka)
     yield from scopes.examine(config.deployments)
     if running is not None:
         yield from unmatched(running, config.status)

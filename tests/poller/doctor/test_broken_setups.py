@@ -154,6 +154,10 @@ def a_usage_source_that_is_away(s):
     s.configuration["usage"] = [{"kind": "docker", "endpoint": f"unix://{s.folder}/docker.sock"}]
 
 
+def no_broker(s):
+    s.configuration["ingest"]["kafka"] = {"brokers": ["127.0.0.1:9"]}
+
+
 def no_collector(s):
     s.configuration["export"]["endpoint"] = "http://127.0.0.1:9"
 
@@ -177,6 +181,7 @@ BROKEN = {
     numbers_of_the_node: (WARN, "deployment training", "describe its node", "name a usage source"),
     too_few_slots: (WARN, "deployment training", "2 sandboxes run: its 1 proxied", "max_concurrent_proxied_reads to 2"),
     a_usage_source_that_is_away: (FAIL, "usage source unix://", "cannot be opened", "or name a proxy's"),
+    no_broker: (FAIL, "Kafka", "127.0.0.1:9 cannot be used", "start a broker there"),
     no_collector: (FAIL, "Collector (traces)", "no answer", "name its address as export.endpoint"),
 }
 ALSO = {
