@@ -1,5 +1,6 @@
 """A Docker daemon as a deployment: how its containers live and end, as the poller tells it."""
 
+import json
 import subprocess
 import sys
 
@@ -172,3 +173,17 @@ def test_the_doctor_finds_the_daemon(docker_daemon, poller):
     (line,) = [line for line in said if "deployment machine: " in line]
     version = docker_daemon.docker("version", "--format", "{{.Server.Version}}").partition("+")[0]
     assert f"deployment machine: Docker {version} lets its containers be inspected, and their usage be read" in line
+
+
+def test_one_container_is_read_beside_a_poller(run, poller):
+    run("alone", *LIVE, options=("--cpus", "0.5", "--memory", "64m"))
+    command = [sys.executable, "-m", "sandgauge_poller", "read", "--json", "--config", str(poller.config_file), "alone"]
+    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert answer.returncode == 0, answer.stdout
+    assert SECRET not in answer.stdout + answer.stderr
+    (found,) = json.loads(answer.stdout)["deployments"]
+    (usage,) = found["usage"]
+    assert found["state"] == "running"
+    assert found["allocation"]["components"][0]["limits"] == {"cpu": 0.5, "memory_mib": 64.0}
+    assert 0 < usage["memory_working_set_mib"] < 64
+    assert "reading" not in found  # no daemon is in there
