@@ -165,7 +165,8 @@ def _printed(poller):
         return f"{command} {file.name}", done.stdout + done.stderr
 
     commands = product(
-        ("check", "check --print-config", "doctor", "doctor --json", "run"), (poller.config_file, broken)
+        ("check", "check --print-config", "doctor", "doctor --json", "run", "read unknown-1", "--debug read unknown-1"),
+        (poller.config_file, broken),
     )
     with ThreadPoolExecutor(4) as pool:
         return dict(pool.map(say, *zip(*commands, strict=True)))
@@ -194,6 +195,7 @@ def test_there_was_something_to_find_it_in(scene):
     assert b"collection_interval" in texts["check --print-config sandgauge.yaml"]
     assert b"api-key" in texts["check broken.yaml"]
     assert texts["doctor sandgauge.yaml"]
+    assert texts["--debug read unknown-1 sandgauge.yaml"]
     assert b"is using this folder" in texts["run sandgauge.yaml"]
     assert texts[STORE_FILE]
     assert texts["telemetry"]
