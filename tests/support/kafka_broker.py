@@ -49,6 +49,8 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 """
+# What a cluster may be set to, and the pollers' client cannot read: their topics must say otherwise.
+_UNREADABLE = "compression.type=zstd\n"
 _START_S = 180.0
 
 
@@ -62,7 +64,9 @@ class KafkaBroker:
         self.log_file = folder / "broker.log"
         shutil.copytree(parts / "formatted", folder / "data")
         settings = folder / "server.properties"
-        settings.write_text(_SETTINGS.format(port=self._port, controller=controller, logs=folder / "data"))
+        settings.write_text(
+            _SETTINGS.format(port=self._port, controller=controller, logs=folder / "data") + _UNREADABLE
+        )
         self._command = (*_java(parts), "kafka.Kafka", str(settings))
         self._process: subprocess.Popen[bytes] | None = None
 

@@ -13,6 +13,8 @@ logger = logging.getLogger(__name__)
 
 _DAY_MS = str(24 * 3600 * 1000)
 _HOUR_MS = str(3600 * 1000)
+_READABLE = {"compression.type": "gzip"}
+"""Brokers keep messages as they came, or as their own setting says; the client reads nothing else than gzip."""
 _LOOKS = 100
 _BETWEEN_LOOKS_S = 0.1
 """A topic that was just made has leaders a moment later."""
@@ -54,14 +56,15 @@ async def open_topics(clients: KafkaClients, kafka: Kafka) -> Topics:
     """Make the topics that are missing and return them; raises KafkaUnavailableError where that is impossible."""
     sandboxes, inventory = f"{kafka.group_id}-sandboxes", f"{kafka.group_id}-inventory"
     wanted = [
-        clients.new_topic(kafka.topic, kafka.partitions, **{"retention.ms": _DAY_MS}),
+        clients.new_topic(kafka.topic, kafka.partitions, **_READABLE, **{"retention.ms": _DAY_MS}),
         clients.new_topic(
             sandboxes,
             kafka.partitions,
             # Only closed segments are compacted: closed by the hour, what is read at the start stays short.
+            **_READABLE,
             **{"cleanup.policy": "compact", "segment.ms": _HOUR_MS, "min.cleanable.dirty.ratio": "0.2"},
         ),
-        clients.new_topic(inventory, 1, **{"retention.ms": _DAY_MS}),
+        clients.new_topic(inventory, 1, **_READABLE, **{"retention.ms": _DAY_MS}),
     ]
     admin = await clients.started(clients.admin())
     try:
@@ -73,7 +76,8 @@ async def open_topics(clients: KafkaClients, kafka: Kafka) -> Topics:
     except clients.error as error:
         raise KafkaUnavailableError(
             f"ingest.kafka: topics cannot be listed or made ({type(error).__name__}); make {kafka.topic}, {sandboxes}"
-            f" (cleanup.policy=compact) and {inventory} (one partition), or let the poller make them"
+            f" (cleanup.policy=compact) and {inventory} (one partition), each with compression.type=gzip, or let the"
+            " poller make them"
         ) from error
     finally:
         await admin.close()
