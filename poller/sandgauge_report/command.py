@@ -148,10 +148,13 @@ def _write(found: Report, form: str, output: Path | None) -> None:
         # Whoever reads has seen enough, as `head` does; and the interpreter is not to complain at its end.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except OSError as error:
-        raise click.ClickException(f"{output}: {error.strerror}; name another place with --output") from error
+        where = output or "standard output"
+        raise click.ClickException(f"{where}: {error.strerror}; name another place with --output") from error
 
 
 def _print(found: Report, form: str) -> None:
+    if sys.stdout is None:  # closed by whoever started it
+        return
     if form != "table":
         click.echo(_text(found, form), nl=False)
         return

@@ -85,6 +85,14 @@ def test_a_gzip_stream_that_is_cut_off_gives_what_it_has_and_says_so(tmp_path):
     assert next(stream) == Document(1, ONE)
 
 
+def test_what_follows_a_gzip_stream_and_is_none_is_named_and_the_stream_still_read(tmp_path):
+    path = written(tmp_path, gzip.compress(f"{json.dumps(ONE)}\n".encode()) + b"rubbish")
+    stream = documents(lines(str(path), lambda position: None))
+    assert next(stream) == Document(1, ONE)
+    with pytest.raises(InputError, match="cut off or damaged; what came before is in the report"):
+        next(stream)
+
+
 def test_zstd_is_named_with_its_cure(tmp_path):
     with pytest.raises(InputError, match="zstdcat"):
         read(written(tmp_path, b"\x28\xb5\x2f\xfd and more"))

@@ -20,7 +20,7 @@ from sandgauge_report.reading.inputs import Account
 from sandgauge_report.rendering.html_page import html_page
 from sandgauge_report.rendering.report import Report
 from sandgauge_report.rendering.table import report_table
-from support.told_run import keys, merged, requested, started
+from support.told_run import ended, keys, merged, requested, started
 
 ROOT = Path(__file__).parents[2]
 MIXED = ROOT / "tests" / "fixtures" / "report" / "mixed"
@@ -95,12 +95,25 @@ def test_csv_has_a_heading_and_a_line_for_each_row(mixed_file):
     golden("expected.csv", text)
 
 
-@pytest.mark.parametrize("evil", ["=1+1", "+x", "-x", "@x", '"><script>'])
-def test_no_id_becomes_a_formula_or_a_tag(evil, tmp_path):
+def test_csv_names_the_findings_of_each_row_kind_by_kind_and_of_no_other(tmp_path):
     path = tmp_path / "spans.jsonl"
-    path.write_text(started(keys("a", rollout_id=evil), cpu=1.0))
+    one, other = keys("a", rollout_id="0-0"), keys("b", rollout_id="0-1")
+    spans = started(one) + ended(one, 9.0, leaked=True) + started(other, cpu=1.0) + ended(other, 9.0, leaked=True)
+    path.write_text(spans)
+    by_sandbox = csv.DictReader(io.StringIO(printed(str(path), "--format", "csv", "--by", "sandbox")))
+    assert [row["findings"] for row in by_sandbox] == ["sdk_default leaked", "leaked"]
+    (row,) = csv.DictReader(io.StringIO(printed(str(path), "--format", "csv", "--by", "run")))
+    assert row["findings"] == "sdk_default leaked leaked"
+
+
+@pytest.mark.parametrize("evil", ["=1+1", "+x", "-x", "@x", "\uff1d1+1", '"><script>'])
+def test_no_text_of_a_span_becomes_a_formula_or_a_tag(evil, tmp_path):
+    path = tmp_path / "spans.jsonl"
+    sandbox = keys("a", rollout_id=evil)
+    path.write_text(started(sandbox, cpu=1.0) + ended(sandbox, 9.0, end_reason=evil))
     (row,) = csv.DictReader(io.StringIO(printed(str(path), "--format", "csv")))
-    assert row["rollout_id"][0] not in "=+-@"
+    assert evil in row["ends"]
+    assert not {row["rollout_id"][0], row["ends"][0]} & set("=+-@\uff1d")
     assert "<script" not in printed(str(path), "--format", "html")
 
 

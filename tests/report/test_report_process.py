@@ -71,3 +71,23 @@ def test_a_reader_that_goes_away_is_no_error(large_file, form):
         process.stdout.close()
         assert process.stderr.read() == b""
     assert process.returncode == 0
+
+
+def closing(redirection):
+    """Return the command with a stream closed or led elsewhere by the shell, and its report in a pipe."""
+    return ["sh", "-c", f'"$@" {redirection}', "sh", *command("-" if "<" in redirection else MIXED)]
+
+
+@pytest.mark.parametrize(
+    ("redirection", "code", "says"),
+    [
+        ("<&-", 1, "warning: -: standard input is closed"),
+        (">&-", 0, ""),
+        (">/dev/full", 1, "Error: standard output: No space left on device"),
+    ],
+)
+def test_a_stream_that_is_closed_or_full_is_said_in_words(redirection, code, says):
+    ended = subprocess.run(closing(redirection), capture_output=True, text=True, timeout=_PATIENCE_S, check=False)
+    assert ended.returncode == code
+    assert ended.stderr.startswith(says)
+    assert "unforeseen" not in ended.stderr

@@ -51,15 +51,17 @@ def lines(path: str, on_position: Callable[[int], None], *, max_line: int = MAX_
                 if file.seekable():
                     on_position(file.tell())
                 yield Line(number, line)
-    except OSError as error:  # gzip's own fault among them
-        raise InputError(f"{path}: {error.strerror or error}") from error
-    except (EOFError, zlib.error) as error:
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise InputError(f"{path}: the gzip stream is cut off or damaged; what came before is in the report") from error
+    except OSError as error:
+        raise InputError(f"{path}: {error.strerror or error}") from error
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[_Reader]:
     if path == STANDARD_INPUT:
+        if sys.stdin is None:
+            raise InputError(f"{path}: standard input is closed")
         wrapped: _Reader = io.BufferedReader(sys.stdin.buffer)  # which may lack `peek` where it is no pipe
         try:
             yield wrapped

@@ -2,23 +2,28 @@
 
 import csv
 import io
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sandgauge_report.findings import Finding
+from sandgauge_report.findings import FindingKind
 from sandgauge_report.grouping import Row, Side
 from sandgauge_report.merging.sandboxes import Creation
 from sandgauge_report.rendering.report import Report
 from sandgauge_schemas.names import Resource
 
+_KINDS = list(map(str, FindingKind))
 _SAMPLED = (Resource.CPU, Resource.MEMORY_MIB)
 _AMOUNTS = (Resource.CPU, Resource.MEMORY_MIB, Resource.DISK_GIB, Resource.GPU)
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001  # some spreadsheets take both widths
 
 
 def csv_table(report: Report) -> str:
     """Return a heading and a line for each row."""
-    lines = [dict(_cells(row, _findings_of(row, report.findings))) for row in report.rows]
+    kinds: defaultdict[int, list[str]] = defaultdict(list)
+    for finding in report.findings:
+        kinds[id(finding.sandbox)].append(str(finding.kind))
+    lines = [dict(_cells(row, _findings_of(row, kinds))) for row in report.rows]
     text = io.StringIO()
     writer = csv.DictWriter(text, fieldnames=list(lines[0]) if lines else [], lineterminator="\n")
     writer.writeheader()
@@ -26,9 +31,10 @@ def csv_table(report: Report) -> str:
     return text.getvalue()
 
 
-def _findings_of(row: Row, findings: tuple[Finding, ...]) -> list[str]:
-    members = {id(one) for one in row.sandboxes}
-    return [str(finding.kind) for finding in findings if id(finding.sandbox) in members]
+def _findings_of(row: Row, kinds: Mapping[int, list[str]]) -> list[str]:
+    """Return the findings of a row's sandboxes, kind by kind."""
+    found = [kind for one in row.sandboxes for kind in kinds.get(id(one), ())]
+    return sorted(found, key=_KINDS.index)
 
 
 def _cells(row: Row, findings: list[str]) -> Iterator[tuple[str, Any]]:
@@ -58,7 +64,7 @@ def _cells(row: Row, findings: list[str]) -> Iterator[tuple[str, Any]]:
     yield "readings", row.readings
     yield "missed", row.missed
     yield "lifetime_s", sum(row.lifetimes_s) if row.lifetimes_s else None
-    yield "ends", " ".join(sorted(f"{end or 'unknown'}={count}" for end, count in row.ends.items()))
+    yield "ends", _text(" ".join(sorted(f"{end or 'unknown'}={count}" for end, count in row.ends.items())))
     yield "findings", " ".join(findings)
 
 
