@@ -70,7 +70,7 @@ async def open_shared_log(kafka: Kafka) -> AsyncIterator[SharedLog]:
     try:
         yield SharedLog(clients, kafka, SandboxLog(producer, topics, clients.error), Share(topics))
     finally:
-        await _within(_LEAVE_S, producer.stop, "Kafka did not take everything in time")
+        await end_within(_LEAVE_S, producer.stop, "Kafka did not take everything in time")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,7 +110,7 @@ class SharedFleet:
 
             async def consumer(group_id: str) -> Any:
                 started = await clients.started(clients.consumer(group_id))
-                stack.push_async_callback(_within, _LEAVE_S, started.stop, f"group {group_id} was not left in time")
+                stack.push_async_callback(end_within, _LEAVE_S, started.stop, f"group {group_id} was not left in time")
                 return started
 
             reader = await consumer(f"{group}-inventory-{instance_name(directory)}")
@@ -230,9 +230,16 @@ def instance_name(directory: Path) -> str:
     return known
 
 
-async def _within(seconds: float, end: Callable[[], Awaitable[None]], complaint: str) -> None:
+async def end_within(seconds: float, end: Callable[[], Awaitable[None]], complaint: str) -> None:
+    """End a client, or say why it has not ended."""
+    task = asyncio.current_task()
     try:
         async with asyncio.timeout(seconds):
             await end()
     except TimeoutError:
+        logger.warning("%s", complaint)
+    except asyncio.CancelledError:
+        # Where brokers are away, the client cancels tasks of its own and hands that on: nobody has cancelled this one.
+        if task is None or task.cancelling():
+            raise
         logger.warning("%s", complaint)

@@ -1,5 +1,6 @@
 """One of several pollers on a shared log: what it makes of what it finds there and in its folder."""
 
+import asyncio
 import json
 from types import SimpleNamespace
 
@@ -9,7 +10,7 @@ from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.ingest.kafka.membership import Contents
 from sandgauge_poller.ingest.kafka.records import EventRecord, ProgressRecord, encode_record
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK
-from sandgauge_poller.shared_fleet import Parts, SharedFleet, instance_name
+from sandgauge_poller.shared_fleet import Parts, SharedFleet, end_within, instance_name
 from sandgauge_poller.tracking.active_set import ActiveSet
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.progress import Progress
@@ -66,3 +67,19 @@ def test_a_folder_has_one_name_for_good_even_where_the_disk_was_full_when_it_got
     name = instance_name(tmp_path)
     assert name
     assert instance_name(tmp_path) == name
+
+
+async def test_a_client_that_cancels_itself_ends_nothing_else(caplog):
+    async def end():
+        raise asyncio.CancelledError
+
+    await end_within(60, end, "not left")
+    assert caplog.messages == ["not left"]
+
+
+async def test_whoever_is_cancelled_while_a_client_ends_stays_so():
+    ending = asyncio.create_task(end_within(60, asyncio.Event().wait, "not left"))
+    await asyncio.sleep(0)
+    ending.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await ending
