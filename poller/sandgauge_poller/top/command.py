@@ -68,14 +68,16 @@ def _document(client: Client, selection: Selection) -> str:
 
 def _poller(config_file: Path | None, endpoint: str | None, environ: Mapping[str, str]) -> tuple[str, str]:
     """Return URL and token: a token of the configuration goes to its own address alone."""
+    # A file of a secret often ends with a line break, which no header can carry.
+    told = environ.get(_TOKEN_VARIABLE, "").strip()
     if endpoint is not None:
         try:
-            return parse_collector(endpoint), environ.get(_TOKEN_VARIABLE, "")
+            return parse_collector(endpoint), told
         except InvalidValueError as error:
             reason = f"it {error.reason}; write it as {Status().endpoint.url}"
             raise click.BadParameter(reason, param_hint="--endpoint") from error
     status = _status(config_file, environ)
-    return status.endpoint.url, environ.get(_TOKEN_VARIABLE) or status.auth.bearer_token.get_secret_value()
+    return status.endpoint.url, told or status.auth.bearer_token.get_secret_value()
 
 
 def _status(config_file: Path | None, environ: Mapping[str, str]) -> Status:

@@ -30,7 +30,7 @@ def show(client: Client, selection: Selection, environ: Mapping[str, str], *, on
     if not console.is_terminal and "COLUMNS" not in environ:
         console.width = _WITHOUT_TERMINAL
     look = client.look(selection, None)
-    console.print(head(look), "", table(look, console.width), sep="\n")
+    console.print(*head(look), "", table(look, console.width), sep="\n")
 
 
 def _live(console: Console, client: Client, selection: Selection) -> None:
@@ -49,11 +49,16 @@ def _live(console: Console, client: Client, selection: Selection) -> None:
 
 
 def fitting(console: Console, look: Look, silence_s: float) -> Group:
-    """Return what fits: the head whole, and as many rows as are left lines for."""
+    """Return what fits: the head, cut down where it would leave a small screen no rows, and rows in what is left."""
     said = head(look)
     if silence_s > 2 * _REFRESH_S:
         silence = f"no answer for {duration(silence_s)}; this is how it was then"
-        said = Group(Text(silence, style="bold red"), said)
-    lines = len(console.render_lines(said))
+        said = [Text(silence, style="bold red"), *said]
+    most = max(1, console.height // 2 - 1)
+    if len(console.render_lines(Group(*said))) > most:
+        said = said[:most]
+        for line in said:
+            line.no_wrap, line.overflow = True, "ellipsis"
+    lines = len(console.render_lines(Group(*said)))
     rows = look.sandboxes[: max(1, console.height - lines - _TABLE_LINES)]
-    return Group(said, "", table(replace(look, sandboxes=rows), console.width))
+    return Group(*said, "", table(replace(look, sandboxes=rows), console.width))

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
@@ -78,9 +77,9 @@ _COLUMNS = (
 )
 
 
-def head(look: Look) -> Group:
-    """Return how poller and fleet are, and what leaked."""
-    return Group(*_head(look.overview))
+def head(look: Look) -> list[Text]:
+    """Return how poller and fleet are, and what leaked, the most important first."""
+    return list(_head(look.overview))
 
 
 def table(look: Look, width: int) -> Table:
