@@ -2,7 +2,7 @@
 
 import os
 import re
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
@@ -21,6 +21,7 @@ pytestmark = pytest.mark.integration
 MANY = 10_000
 TOKEN = "t0ken-of-the-page"
 SCRIPT = "<img src=x onerror=alert(1)>"
+ODD = 'a b/"<é>%2F?c#d'
 
 SHOWN = """async () => {
     const shown = () => performance.getEntriesByName("rows-shown")[0]?.startTime;
@@ -78,6 +79,10 @@ def watched(browser, fleet):
 
 def rows(page):
     return page.locator("#rows tr")
+
+
+def url_of(page, sandbox_id):
+    return f"http://{urlsplit(page.url).netloc}/api/v1/sandboxes/{sandbox_id}"
 
 
 def head(page, name):
@@ -182,6 +187,29 @@ def test_a_sandbox_is_shown_with_its_hour_and_all_four_quantities(watched):
     page.keyboard.press("Escape")
     expect(sheet).to_be_hidden()
     expect(chosen).to_be_focused()
+
+
+def test_an_id_of_whatever_text_leads_to_its_sandbox(watched):
+    page = watched.page
+    known = rows(page).first.locator("button").inner_text()
+
+    def rename(route):
+        answer = route.fetch()
+        found = answer.json()
+        found["sandboxes"][0]["sandbox_id"] = ODD
+        route.fulfill(response=answer, json=found)
+
+    of_it = f"/api/v1/sandboxes/{quote(ODD, safe='')}"
+    page.route(lambda url: "/api/v1/sandboxes?" in url, rename)
+    page.route(
+        lambda url: url.endswith(of_it), lambda route: route.fulfill(response=route.fetch(url=url_of(page, known)))
+    )
+    page.get_by_label("Show", exact=True).select_option("active")
+    rows(page).filter(has_text=ODD).locator("button").click()
+    sheet = page.get_by_role("dialog")
+    expect(sheet).to_contain_text(ODD)
+    expect(sheet).to_contain_text("Rollout")
+    page.unroute_all(behavior="wait")
 
 
 def test_updates_can_be_paused(watched):

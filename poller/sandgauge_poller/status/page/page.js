@@ -13,8 +13,17 @@ const PLAIN = { q: "", show: "all", deployment: "", sort: "age", order: "desc", 
 
 // What is asked for stands in the address, so that it can be kept and sent to others.
 const wanted = { ...PLAIN, ...Object.fromEntries(new URLSearchParams(location.search)) };
-const addressOf = (sandbox) => `#/${sandbox.sandbox_id}`;
-const chosenId = () => (location.hash.startsWith("#/") ? location.hash.slice(2) : "");
+const addressOf = (sandbox) => `#/${encodeURIComponent(sandbox.sandbox_id)}`;
+
+function chosenId() {
+  if (!location.hash.startsWith("#/")) return "";
+  const written = location.hash.slice(2);
+  try {
+    return decodeURIComponent(written);
+  } catch {
+    return written; // by hand, with a % that stands for itself
+  }
+}
 
 function keepInAddress() {
   const changed = Object.entries(wanted).filter(([key, value]) => value !== PLAIN[key]);
