@@ -94,10 +94,15 @@ def test_a_screen_holds_what_fits(fleet, width, height):
     assert f"of {COUNT}" in text[-1]
 
 
+# What a shell starts in its background ignores SIGINT, and so does whatever that starts.
+HEED_CTRL_C = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+TOP = "import runpy; runpy.run_module('sandgauge_poller', run_name='__main__')"
+
+
 def test_on_a_terminal_it_goes_on_until_ctrl_c(fleet):
     main, end = pty.openpty()
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "80", "LINES": "24"}
-    command = [sys.executable, "-m", "sandgauge_poller", "top", "--endpoint", fleet.url]
+    command = [sys.executable, "-c", f"{HEED_CTRL_C}; {TOP}", "top", "--endpoint", fleet.url]
     with subprocess.Popen(command, stdin=end, stdout=end, stderr=end, env=environment, start_new_session=True) as shown:
         os.close(end)
         seen = b""
