@@ -29,14 +29,13 @@ _SPAN_ID_BYTES = 8
 _REMOTE_PARENT = SpanFlags.SPAN_FLAGS_CONTEXT_HAS_IS_REMOTE_MASK | SpanFlags.SPAN_FLAGS_CONTEXT_IS_REMOTE_MASK
 """The parent, the start span, is another process's."""
 
-_FIXED = 8
-_SPAN_ID = Span(span_id=bytes(_FIXED)).SerializeToString()[:-_FIXED]
-_SPAN_START = Span(start_time_unix_nano=1).SerializeToString()[:-_FIXED]
-_SPAN_END = Span(end_time_unix_nano=1).SerializeToString()[:-_FIXED]
+_SPAN_ID = wire.before_fixed(Span(span_id=bytes(_SPAN_ID_BYTES)))
+_SPAN_START = wire.before_fixed(Span(start_time_unix_nano=1))
+_SPAN_END = wire.before_fixed(Span(end_time_unix_nano=1))
 _SPAN_ERROR = Span(status=Status(code=Status.STATUS_CODE_ERROR)).SerializeToString()
-_POINT_START = NumberDataPoint(start_time_unix_nano=1).SerializeToString()[:-_FIXED]
-_POINT_TIME = NumberDataPoint(time_unix_nano=1).SerializeToString()[:-_FIXED]
-_POINT_VALUE = NumberDataPoint(as_double=1.0).SerializeToString()[:-_FIXED]
+_POINT_START = wire.before_fixed(NumberDataPoint(start_time_unix_nano=1))
+_POINT_TIME = wire.before_fixed(NumberDataPoint(time_unix_nano=1))
+_POINT_VALUE = wire.before_fixed(NumberDataPoint(as_double=1.0))
 _POINT_IS_LAST = NumberDataPoint(flags=DataPointFlags.DATA_POINT_FLAGS_NO_RECORDED_VALUE_MASK).SerializeToString()
 
 

@@ -9,6 +9,7 @@ import struct
 from collections.abc import Callable
 from functools import cache, lru_cache
 
+from google.protobuf.message import Message
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.metrics.v1.metrics_pb2 import (
     AggregationTemporality,
@@ -26,12 +27,12 @@ from sandgauge_schemas.names import METRIC_UNITS
 _LENGTH_DELIMITED = 2
 _VARINT_MORE = 0x80
 _FIXED = 8
-"""Bytes of a time and of a double."""
+"""Bytes of a time, of a double and of a span id."""
 _MOST_FRAMES = 4096
 """Frames kept: one for each length of what they hold, and lengths differ little."""
 
 pack_time = struct.Struct("<Q").pack
-"""Nanoseconds since the epoch, or of a span id its bytes, as a field of fixed size."""
+"""Nanoseconds since the epoch."""
 pack_double = struct.Struct("<d").pack
 
 Carrier = Callable[[], Span | NumberDataPoint | Resource]
@@ -60,6 +61,15 @@ def encode_attribute(carrier: Carrier, key: str, value: AttributeValue) -> bytes
     if type(value) is int and value >= 0:
         encoded = _varint(value)
         return _before_whole(carrier, key, len(encoded)) + encoded
+    return _serialized(carrier, key, value)
+
+
+def before_fixed(message: Message) -> bytes:
+    """Return what stands before the one field of a message that has nothing but a time, a double or a span id."""
+    return message.SerializeToString()[:-_FIXED]
+
+
+def _serialized(carrier: Carrier, key: str, value: AttributeValue) -> bytes:
     message = carrier()
     _set(message.attributes.add(key=key).value, value)
     return message.SerializeToString()
@@ -67,17 +77,13 @@ def encode_attribute(carrier: Carrier, key: str, value: AttributeValue) -> bytes
 
 @cache
 def _before_double(carrier: Carrier, key: str) -> bytes:
-    message = carrier()
-    message.attributes.add(key=key).value.double_value = 1.0
-    return message.SerializeToString()[:-_FIXED]
+    return _serialized(carrier, key, 1.0)[:-_FIXED]
 
 
 @cache
 def _before_whole(carrier: Carrier, key: str, length: int) -> bytes:
     """Return what stands before a whole number whose varint has that length."""
-    message = carrier()
-    message.attributes.add(key=key).value.int_value = 1 << 7 * (length - 1) if length > 1 else 1
-    return message.SerializeToString()[:-length]
+    return _serialized(carrier, key, 1 << 7 * (length - 1))[:-length]
 
 
 @lru_cache(maxsize=_MOST_FRAMES)
