@@ -11,10 +11,7 @@ from dataclasses import dataclass
 from sandgauge_poller.ingest.event_json import EventKind
 from sandgauge_poller.tracking import progress_rows, store
 from sandgauge_poller.tracking.active_set import SandboxKey
-from sandgauge_poller.tracking.phase import phase
-from sandgauge_poller.tracking.progress import Progress, dump_progress
-from sandgauge_poller.tracking.progress_rows import ProgressRow
-from sandgauge_poller.tracking.tally import dump_tally
+from sandgauge_poller.tracking.progress import Progress
 from sandgauge_schemas import names
 
 _LONGER_NS = 6 * 24 * 3600 * 10**9
@@ -41,10 +38,7 @@ def follow(connection: sqlite3.Connection, sandboxes: Mapping[SandboxKey, Progre
         connection.execute(
             "UPDATE sandbox SET state = 'live' WHERE owner = ? AND sandbox_id = ?", (key.owner, key.sandbox_id)
         )
-    rows = [
-        ProgressRow(key, phase(key.sandbox_id), dump_tally(progress), dump_progress(progress))
-        for key, progress in sandboxes.items()
-    ]
+    rows = [progress_rows.whole_row(key, progress) for key, progress in sandboxes.items()]
     progress_rows.save(connection, rows, now_ns)
 
 

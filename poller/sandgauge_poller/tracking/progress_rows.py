@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from sandgauge_poller.tracking.active_set import SandboxKey
 from sandgauge_poller.tracking.phase import phase
-from sandgauge_poller.tracking.progress import Progress, load_progress
-from sandgauge_poller.tracking.tally import apply_tally
+from sandgauge_poller.tracking.progress import Progress, dump_progress, load_progress
+from sandgauge_poller.tracking.tally import apply_tally, dump_tally
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +25,11 @@ class ProgressRow:
     phase: float
     tally: bytes
     progress: bytes | None
+
+
+def whole_row(key: SandboxKey, progress: Progress) -> ProgressRow:
+    """Return the row that keeps all that is known of a sandbox."""
+    return ProgressRow(key, phase(key.sandbox_id), dump_tally(progress), dump_progress(progress))
 
 
 def save(connection: sqlite3.Connection, rows: Sequence[ProgressRow], now_ns: int) -> None:
@@ -56,11 +61,8 @@ def load_all(connection: sqlite3.Connection) -> dict[SandboxKey, Progress]:
     query = "SELECT owner, sandbox_id, progress FROM sandbox WHERE state = 'live' AND progress IS NOT NULL"
     for owner, sandbox_id, row in connection.execute(query):
         key = SandboxKey(owner, sandbox_id)
-        try:
-            progress = load_progress(row)
-            if key in tallies:
-                apply_tally(progress, tallies[key])
-        except (ValueError, TypeError):
+        progress = _decoded(row, tallies.get(key))
+        if progress is None:
             unreadable += 1
         else:
             found[key] = progress
@@ -76,16 +78,7 @@ def load(connection: sqlite3.Connection, key: SandboxKey) -> Progress | None:
         " AND t.sandbox_id = s.sandbox_id WHERE s.owner = ? AND s.sandbox_id = ? AND s.progress IS NOT NULL"
     )
     found = connection.execute(query, (phase(key.sandbox_id), *key)).fetchone()
-    if found is None:
-        return None
-    row, counts = found
-    try:
-        progress = load_progress(row)
-        if counts is not None:
-            apply_tally(progress, counts)
-    except (ValueError, TypeError):
-        return None
-    return progress
+    return None if found is None else _decoded(*found)
 
 
 def forget(connection: sqlite3.Connection, key: SandboxKey) -> None:
@@ -111,6 +104,17 @@ def prune(connection: sqlite3.Connection) -> None:
         "DELETE FROM tally WHERE NOT EXISTS (SELECT 1 FROM sandbox s WHERE s.owner = tally.owner"
         " AND s.sandbox_id = tally.sandbox_id AND s.state != 'done')"
     )
+
+
+def _decoded(row: bytes | str, counts: bytes | None) -> Progress | None:
+    """Return progress with its tally applied, or None where either cannot be read."""
+    try:
+        progress = load_progress(row)
+        if counts is not None:
+            apply_tally(progress, counts)
+    except (ValueError, TypeError):
+        return None
+    return progress
 
 
 def _chunks(rows: Sequence[ProgressRow]) -> Iterator[Sequence[ProgressRow]]:
