@@ -14,7 +14,7 @@ from support.waiting import wait_until
 
 # The release whose behaviour the tests know; it moves by hand.
 _POM = """\
-<project xmlns="http://maven.apache.org/POM/4.0.0">
+<project>
   <modelVersion>4.0.0</modelVersion>
   <groupId>example.invalid</groupId>
   <artifactId>broker</artifactId>
