@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from sandgauge_demo.loopback import free_ports
 from sandgauge_schemas import names
 from support.otlp_proto import spans_of
 
@@ -98,9 +99,7 @@ def test_without_the_extra_there_is_one_line_and_its_cure():
 @contextmanager
 def away():
     """A port where nobody listens."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     yield f"http://127.0.0.1:{port}"
 
 

@@ -5,6 +5,7 @@ import re
 import pytest
 import requests
 
+from sandgauge_demo.loopback import free_ports
 from sandgauge_schemas.names import METRIC_GYM_SANDBOX_CPU_COUNT, SPAN_GYM_SANDBOX_START
 from support.documents import document, section
 from support.otlp_json import from_resource, gauge, metrics, point, span, traces
@@ -50,8 +51,7 @@ def overlay(tmp_path):
 @pytest.fixture
 def port():
     """Return a port where nobody listens now and a sink will later."""
-    with OtlpSink() as sink:
-        return sink.port
+    return free_ports(1)[0]
 
 
 def send_starts(running, count):

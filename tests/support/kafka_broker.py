@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from sandgauge_demo.loopback import free_ports
 from support.build_cache import building, fingerprint
 from support.real_parts import require
-from support.running_poller import free_ports
 from support.waiting import wait_until
 
 # The release whose behaviour the tests know; it moves by hand.

@@ -2,25 +2,22 @@
 
 import json
 import os
-import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import yaml
 
+from sandgauge_demo.loopback import free_ports
 from support.waiting import wait_until
 
 _START_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 30.0
-_PORTS = (12_000, 32_000)
 
 
 class RunningPoller:
@@ -133,14 +130,3 @@ class RunningPoller:
             return self._process.wait()
         finally:
             self._process = None
-
-
-def free_ports(count: int) -> list[int]:
-    """Return free ports below those that the system gives out by itself: a poller that comes back must find its own."""
-    ports: set[int] = set()
-    while len(ports) < count:
-        port = random.randint(*_PORTS)
-        with socket.socket() as one, suppress(OSError):
-            one.bind(("127.0.0.1", port))
-            ports.add(port)
-    return list(ports)

@@ -10,6 +10,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from sandgauge_demo.deployment import DeploymentSettings
+from sandgauge_demo.loopback import free_ports
 from sandgauge_poller.export import outbox
 from sandgauge_poller.export.collector_client import CollectorClient, CollectorSettings
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
@@ -152,8 +153,7 @@ def test_the_account_is_exact_and_the_queue_moves(deliver, case):
 
 
 def test_a_collector_that_is_not_there_gets_everything_when_it_comes(deliver, tmp_path):
-    with OtlpSink() as gone:
-        port = gone.port
+    (port,) = free_ports(1)
     with pytest.raises(TimeoutError):
         deliver(f"http://127.0.0.1:{port}", timeout_s=0.5)
     assert account(tmp_path, "traces").pending == ROWS
@@ -282,13 +282,8 @@ def _items(request, signal):
     return sum(point.name.startswith("gym.sandbox.") for point in points_of(request.message))
 
 
-def _free_port():
-    with OtlpSink() as sink:
-        return sink.port
-
-
 def test_memory_and_disk_stay_bounded_while_it_is_away_and_what_is_left_arrives(tmp_path, osb):
-    port = _free_port()
+    (port,) = free_ports(1)
     ids = [osb.create(limits=LIMITS) for _ in range(60)]
     poller = _poller(tmp_path, osb, f"http://127.0.0.1:{port}", sending_queue={"max_size": f"{QUEUE_BYTES}B"})
     with poller:
@@ -314,7 +309,7 @@ def test_memory_and_disk_stay_bounded_while_it_is_away_and_what_is_left_arrives(
 
 
 def test_after_an_outage_beyond_the_age_of_points_fresh_ones_come_at_once_and_old_ones_are_counted(tmp_path, osb):
-    port = _free_port()
+    (port,) = free_ports(1)
     sandbox_id = osb.create(limits=LIMITS)
     poller = _poller(tmp_path, osb, f"http://127.0.0.1:{port}", metrics_max_age=f"{MAX_AGE_S:g}s")
     with poller:

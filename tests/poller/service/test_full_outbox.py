@@ -1,12 +1,12 @@
 """A Collector away for longer than the outbox holds: what matters least goes first, and all else goes on."""
 
-import socket
 import sqlite3
 from contextlib import closing
 
 import pytest
 
 from sandgauge_demo.deployment import Route
+from sandgauge_demo.loopback import free_ports
 from sandgauge_schemas import names
 from support.delivered import assert_one_form_of_each_span, ids_in
 from support.feed import feed, start_span, stop_span
@@ -21,14 +21,6 @@ MAX_SIZE = 64 * 1024
 ACCOUNT = "SELECT signal, produced, delivered, rejected, dropped, pending, pending_bytes FROM outbox_account"
 
 
-@pytest.fixture
-def away():
-    """Return a socket whose port refuses connections, and is nobody else's until it is closed."""
-    with socket.socket() as holder:
-        holder.bind(("127.0.0.1", 0))
-        yield holder
-
-
 def account(file):
     """Return the counts of each signal, all of one moment; those that do not add up fail the test."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True, timeout=60)) as store:
@@ -39,8 +31,8 @@ def account(file):
     return {signal: dict(zip(columns, counts, strict=True)) for signal, _, *counts, _ in rows}
 
 
-def test_points_go_first_then_samples_and_what_lasts_stays(osb, make_poller, tmp_path, away):
-    port = away.getsockname()[1]
+def test_points_go_first_then_samples_and_what_lasts_stays(osb, make_poller, tmp_path):
+    (port,) = free_ports(1)
     file = tmp_path / "state" / "sandgauge.db"
     poller = make_poller(
         sampling={"collection_interval": "500ms", "min_interval": "500ms"},
@@ -72,7 +64,6 @@ def test_points_go_first_then_samples_and_what_lasts_stays(osb, make_poller, tmp
     feed(poller.endpoint, *(stop_span(sandbox_id) for sandbox_id in ended))
     for sandbox_id in late:
         osb.wait_for(3, Route.EXECD, sandbox_id)
-    away.close()
     with OtlpSink(port) as sink:
         sink.wait_for(lambda sink: ids_in(sink, ALLOCATION) >= {*sandbox_ids, *late})
         sink.wait_for(lambda sink: ids_in(sink, SUMMARY) == set(ended))
