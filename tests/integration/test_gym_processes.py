@@ -4,9 +4,11 @@ import json
 import socket
 import time
 from collections import Counter
+from contextlib import contextmanager
 
 import pytest
 
+from sandgauge_demo.loopback import free_ports
 from sandgauge_schemas import names
 from support.otlp_sink import OtlpSink
 from support.plain_provider import ON
@@ -50,13 +52,23 @@ def test_every_process_sends_its_own_spans_once(otlp_sink, python, arguments):
     assert len(otlp_sink.spans()) == 2 * len(sandboxes)
 
 
-@pytest.mark.load  # for the clock that it looks at
-@pytest.mark.parametrize("answers", [False, True], ids=["closed-port", "silent-collector"])
-def test_a_process_ends_within_its_bound_though_the_collector_is_away(answers):
+@contextmanager
+def closed_port():
+    (port,) = free_ports(1)
+    yield port
+
+
+@contextmanager
+def silent_collector():
     with socket.create_server(("127.0.0.1", 0), backlog=50) as collector:
-        environment = ON | {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{collector.getsockname()[1]}"}
-        if not answers:
-            collector.close()
+        yield collector.getsockname()[1]
+
+
+@pytest.mark.load  # for the clock that it looks at
+@pytest.mark.parametrize("collector", [closed_port, silent_collector])
+def test_a_process_ends_within_its_bound_though_the_collector_is_away(collector):
+    with collector() as port:
+        environment = ON | {"OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{port}"}
         done = stock_gym(lens=False).run(*PROGRAM, "start_one", "1", environment=environment)
         seconds = time.time() - float(done.stdout.splitlines()[-1])
     print(f"end of a Gym process with a Collector that is away: {seconds:.1f} s")

@@ -10,6 +10,7 @@ import time
 import pytest
 from aiohttp import web
 
+from sandgauge_demo.loopback import free_ports
 from sandgauge_emitter.faults import FAULTS
 from sandgauge_emitter.gym import final_reading
 from support.busy_machine import beside_timer
@@ -92,8 +93,9 @@ async def test_a_refusal_is_said_once_a_minute_and_the_deletion_goes_on(gym, pol
     assert record.levelno == logging.WARNING
 
 
-async def test_a_poller_that_is_down_costs_one_line(gym, monkeypatch, caplog, unused_tcp_port):
-    monkeypatch.setenv(ENDPOINT, f"http://127.0.0.1:{unused_tcp_port}")
+async def test_a_poller_that_is_down_costs_one_line(gym, monkeypatch, caplog):
+    (port,) = free_ports(1)
+    monkeypatch.setenv(ENDPOINT, f"http://127.0.0.1:{port}")
     provider = Provider()
     await (await started(gym, provider)).stop()
     assert provider.closed == ["fake-1"]

@@ -11,6 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from sandgauge_demo.loopback import free_ports
 from sandgauge_poller.export.answer import Verdict
 from sandgauge_poller.export.collector_client import CollectorClient, CollectorSettings, NoAnswerError, send
 from sandgauge_poller.export.messages import export_request
@@ -148,8 +149,8 @@ def test_an_endless_answer_is_read_to_a_bound_and_is_no_otlp(sink, make_client):
 
 
 def unused_endpoint():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        return f"http://127.0.0.1:{listener.getsockname()[1]}"
+    (port,) = free_ports(1)
+    return f"http://127.0.0.1:{port}"
 
 
 def test_a_refused_connection_says_so(make_client):
