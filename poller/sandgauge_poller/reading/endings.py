@@ -1,21 +1,15 @@
-"""How sandboxes end, or outlive their rollout: status questions, confirmation after a stop, leaks, summaries."""
+"""How sandboxes end, or outlive their rollout: what answers mean, confirmation after a stop, leaks, summaries."""
 
 from sandgauge_poller.reading.context import Over, ReadingContext
 from sandgauge_poller.reading.missed import due_until, taken_back
 from sandgauge_poller.reading.provider import ReadWindow, SandboxState, StatusReading
-from sandgauge_poller.reading.schedule import LONGEST_BACK_OFF_S, Due, Task
-from sandgauge_poller.reading.unanswered import Unanswered
+from sandgauge_poller.reading.questions import STATUS_APART_S, StatusQuestions
+from sandgauge_poller.reading.schedule import Due, Task
 from sandgauge_poller.reading.verdict import NOT_FOUND_APART_NS, Standing, Verdict, judge
 from sandgauge_poller.tracking import sender_clock
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import End
-from sandgauge_schemas.names import EndReason, ReadKind
-
-_STATUS_APART_S = 5.0
-"""A sandbox's failures ask the control plane no more often than this; it is also the gap between two 'not found'."""
-
-_CONFIRM_RETRY_S = 30.0
-"""How long a confirmation waits after a control plane that did not say."""
+from sandgauge_schemas.names import EndReason
 
 _LAST_READING_S = 5.0
 """At most so long a summary waits for a reading that is on its way."""
@@ -32,26 +26,16 @@ _STILL_THERE = frozenset({SandboxState.RUNNING, SandboxState.PAUSED, SandboxStat
 
 
 class Endings:
-    """Everything about a sandbox's end; each question is one GET to its control plane."""
+    """Everything about a sandbox's end."""
 
-    def __init__(self, context: ReadingContext) -> None:
+    def __init__(self, context: ReadingContext, questions: StatusQuestions) -> None:
         self._context = context
-        self._unanswered = Unanswered()
-
-    def ask_status(self, sandbox: Tracked) -> None:
-        """Plan a status question soon, unless one was just asked or waits for its turn."""
-        context = self._context
-        if sandbox in self._unanswered:
-            return
-        at = max(context.clock.monotonic(), context.pace(sandbox).last_status + _STATUS_APART_S)
-        planned = context.schedule.at(sandbox.key, Task.STATUS)
-        if planned is None or at < planned:
-            context.schedule.put(sandbox.key, Task.STATUS, at)
+        self._questions = questions
 
     async def read_status(self, sandbox: Tracked) -> tuple[Standing, ReadWindow]:
         """Ask once and apply what the answer means, an end included; return where it stands, and when it was asked."""
         progress = sandbox.progress
-        status = await self._ask(sandbox)
+        status = await self._questions.ask(sandbox)
         if progress.end is not None:
             return Standing.ENDED, status.window
         verdict = judge(status, progress.not_found_ns, progress.expires_at_ns)
@@ -70,9 +54,9 @@ class Endings:
             # What it resumed as may be another pod, on another host.
             schedule.put(sandbox.key, Task.ALLOCATION, now)
         if standing is Standing.UNKNOWN:
-            schedule.put(sandbox.key, Task.STATUS, now + self._turn_s(sandbox))
+            schedule.put(sandbox.key, Task.STATUS, now + self._questions.turn_s(sandbox))
         elif standing is Standing.ASK_AGAIN:
-            schedule.put(sandbox.key, Task.STATUS, now + _STATUS_APART_S)
+            schedule.put(sandbox.key, Task.STATUS, now + STATUS_APART_S)
         elif status.expires_at_ns is not None and status.expires_at_ns > status.window.end_ns:
             # Renewed by then, or gone: either way the record says so just after the time it now names.
             wait = (status.expires_at_ns - status.window.end_ns) / 1e9
@@ -154,7 +138,7 @@ class Endings:
     def leave(self, sandbox: Tracked) -> None:
         """Let a sandbox be that is read no more."""
         self._context.leave(sandbox)
-        self._unanswered.discard(sandbox)
+        self._questions.forget(sandbox)
 
     def doomed_from_ns(self, sandbox: Tracked) -> int:
         """Return since when, in ns since the epoch, a reading could only fail since the sandbox was ending."""
@@ -197,7 +181,7 @@ class Endings:
             sandbox.progress.leaked = True
             await self._context.sink.changed(sandbox)
         elif standing is not Standing.ENDED:
-            at = self._context.clock.monotonic() + max(_CONFIRM_RETRY_S, self._turn_s(sandbox))
+            at = self._context.clock.monotonic() + self._questions.retry_s(sandbox)
             self._context.schedule.put(sandbox.key, Task.LEAK_CHECK, at)
 
     async def confirm_end(self, sandbox: Tracked, due: Due) -> bool:
@@ -206,7 +190,7 @@ class Endings:
         context, progress = self._context, sandbox.progress
         if progress.end is None:
             return False
-        status = await self._ask(sandbox)
+        status = await self._questions.ask(sandbox)
         if status.state in _STILL_THERE:
             is_stopped = sandbox.lifecycle.stop is not None
             progress.leaked = progress.leaked or is_stopped
@@ -219,7 +203,7 @@ class Endings:
             await context.sink.changed(sandbox)
             return True
         if status.state in (None, SandboxState.STOPPING, SandboxState.UNKNOWN):
-            at = context.clock.monotonic() + max(_CONFIRM_RETRY_S, self._turn_s(sandbox))
+            at = context.clock.monotonic() + self._questions.retry_s(sandbox)
             context.schedule.put(sandbox.key, Task.CONFIRM_END, at)
             return False
         progress.confirmed = True
@@ -244,7 +228,7 @@ class Endings:
         context, progress = self._context, sandbox.progress
         if progress.summarised and progress.confirmed:
             context.schedule.drop(sandbox.key)
-            self._unanswered.discard(sandbox)
+            self._questions.forget(sandbox)
             context.paces.pop(sandbox.key, None)
             await context.finish(sandbox)
 
@@ -272,40 +256,3 @@ class Endings:
     def _summary_is_ripe(self, sandbox: Tracked) -> bool:
         start = sandbox.lifecycle.start
         return sandbox.keys.rollout_id is not None or start is None or start.parent_span_id is None
-
-    async def _ask(self, sandbox: Tracked) -> StatusReading:
-        context, pace = self._context, self._context.pace(sandbox)
-        status = await context.provider(sandbox).read_status(sandbox.key.sandbox_id)
-        pace.last_status = context.clock.monotonic()
-        context.metrics.read(sandbox.deployment or "", ReadKind.STATUS, status.error_type, status.window)
-        if status.state is None:
-            self._unanswered.add(sandbox)
-        else:
-            pace.taken_up = float("-inf")
-            self._take_up_again(sandbox.deployment or "")
-        return status
-
-    def _turn_s(self, sandbox: Tracked) -> float:
-        """Return how long a sandbox waits for its next turn: all of a deployment's together ask once an interval."""
-        return self._context.interval(sandbox) * self._unanswered.count(sandbox.deployment or "")
-
-    def _take_up_again(self, deployment: str) -> None:
-        """Ask and read at once, within the rate, what could not be while the control plane said nothing."""
-        context = self._context
-        now = context.clock.monotonic()
-        for sandbox in self._unanswered.take(deployment):
-            pace = context.pace(sandbox)
-            if now - pace.taken_up < LONGEST_BACK_OFF_S:
-                self._unanswered.add(sandbox)  # it is this sandbox of which nothing is said, and not the control plane
-                continue
-            pace.taken_up, at = now, context.first_reads[deployment].claim(now)
-            sooner = {Task.STATUS, Task.CONFIRM_END}
-            if pace.failures:
-                sooner.add(Task.SAMPLE)
-            if pace.allocation_failures:
-                sooner.add(Task.ALLOCATION)
-            pace.failures = 0
-            for task in sooner:
-                planned = context.schedule.at(sandbox.key, task)
-                if planned is not None and at < planned:
-                    context.schedule.put(sandbox.key, task, at)

@@ -8,6 +8,7 @@ from sandgauge_poller.ingest.final_reading import FinalReading
 from sandgauge_poller.reading.before_deletion import BeforeDeletion
 from sandgauge_poller.reading.context import ReadingContext
 from sandgauge_poller.reading.endings import Endings
+from sandgauge_poller.reading.questions import StatusQuestions
 from sandgauge_poller.reading.sampling import Sampling
 from sandgauge_poller.reading.schedule import WHILE_ALIVE, Due, Task, next_on_phase
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
@@ -28,8 +29,9 @@ class ReadingLoop:
     def __init__(self, context: ReadingContext, active: ActiveSet) -> None:
         self._context = context
         self._active = active
-        self._endings = Endings(context)
-        self._sampling = Sampling(context, self._endings)
+        self._questions = StatusQuestions(context)
+        self._endings = Endings(context, self._questions)
+        self._sampling = Sampling(context, self._endings, self._questions)
         self._before_deletion = BeforeDeletion(context, self._endings)
         self._wake = asyncio.Event()
         self._waits_until: float | None = None
@@ -124,7 +126,7 @@ class ReadingLoop:
     def usage_answered(self, sandbox: Tracked, error_type: ErrorType | None) -> None:
         """Ask for a sandbox's state where no reading of its daemon does: it may have ended, or have been resumed."""
         if not self._context.reads_execd(sandbox) and (error_type is not None or sandbox.progress.paused):
-            self._endings.ask_status(sandbox)
+            self._questions.plan(sandbox)
             self._wake.set()
 
     def on_change(self, change: Change) -> None:
@@ -171,7 +173,7 @@ class ReadingLoop:
         elif stop is None:
             return
         elif sandbox.progress.stop_overruled:
-            self._endings.ask_status(sandbox)
+            self._questions.plan(sandbox)
         else:
             at_ns = stop.end_ns or stop.start_ns or stop.received_ns
             await self._endings.end(sandbox, EndReason.STOPPED, at_ns)

@@ -8,6 +8,7 @@ from sandgauge_poller.reading.context import Pace, ReadingContext
 from sandgauge_poller.reading.endings import Endings
 from sandgauge_poller.reading.missed import skipped
 from sandgauge_poller.reading.provider import AllocationReading, SampleReading
+from sandgauge_poller.reading.questions import StatusQuestions
 from sandgauge_poller.reading.schedule import Due, Task, back_off, next_on_phase
 from sandgauge_poller.tracking import sender_clock
 from sandgauge_poller.tracking.active_set import Tracked
@@ -35,9 +36,10 @@ _ANSWERED = frozenset({None, ErrorType.NO_SUPPORTED_QUANTITY})
 class Sampling:
     """Ask, record, and plan the next question."""
 
-    def __init__(self, context: ReadingContext, endings: Endings) -> None:
+    def __init__(self, context: ReadingContext, endings: Endings, questions: StatusQuestions) -> None:
         self._context = context
         self._endings = endings
+        self._questions = questions
 
     def begin(self, sandbox: Tracked) -> None:
         """Let a sandbox wait for its first readings: they come at once, but no faster than the deployment's rate."""
@@ -114,7 +116,7 @@ class Sampling:
                 wait = back_off(min(_ALLOCATION_RETRY_S, refresh), pace.allocation_failures, longest=refresh)
             pace.allocation_failures += 1
             if reading.error_type is ErrorType.NOT_FOUND:
-                self._endings.ask_status(sandbox)
+                self._questions.plan(sandbox)
                 wait = max(wait, _NOT_FOUND_RETRY_S)
                 if sandbox.progress.allocation is None:
                     # It may never have been: what it costs beyond its turn, the next newcomers wait for.
@@ -159,7 +161,7 @@ class Sampling:
         pace.failures += 1
         if pace.final is not None:
             return
-        self._endings.ask_status(sandbox)
+        self._questions.plan(sandbox)
         if _is_pod(sandbox) and not pace.allocation_failures:
             # Whether it is still there only the look at its allocation says: its address goes to another in the end.
             self._context.schedule.put(sandbox.key, Task.ALLOCATION, self._context.clock.monotonic())
