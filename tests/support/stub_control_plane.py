@@ -13,7 +13,7 @@ from support.http_stub import StubServer
 ID = "92627880-8da7-4694-9127-d746bd54391a"
 OTHER = "d47b9a31-68f9-4e21-9fa5-7b38047d525f"
 KEY = "k3y-of-the-control-plane"
-IMPATIENT_S = 1.5
+IMPATIENT_S = 3.0
 """A patience that can be waited for, within which an answer given at once comes on a busy machine too."""
 METRICS = {
     "cpu_count": 2,
@@ -69,7 +69,7 @@ class StubDaemon(StubServer):
 
 @asynccontextmanager
 async def opened(
-    control_plane: StubServer, *, timeout_s: float = 10.0, clock: Clock = SYSTEM_CLOCK, **deployment: Any
+    control_plane: StubServer, *, timeout_s: float = 60.0, clock: Clock = SYSTEM_CLOCK, **deployment: Any
 ) -> AsyncIterator[OpenSandboxProvider]:
     """Yield the provider of a deployment with the control plane's URL and `KEY`, patient where nothing else is said."""
     settings = {"name": "training", "endpoint": control_plane.url, "api_key": KEY, **deployment}

@@ -49,8 +49,11 @@ class StubEngine:
     """What each connection to the stream tells before it ends; when there is nothing more it waits."""
     asked: list[str] = field(default_factory=list)
     since: list[str] = field(default_factory=list)
+    answers_at: int = 1
+    """So many must have asked for stats at the same time before the first is answered."""
     most_at_once: int = 0
     _at_once: int = 0
+    _enough: asyncio.Event = field(default_factory=asyncio.Event)
 
     @property
     def endpoint(self) -> str:
@@ -100,7 +103,10 @@ class StubEngine:
             return _no_such_container(asked)
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
+        if self.most_at_once >= self.answers_at:
+            self._enough.set()
         try:
+            await self._enough.wait()
             await asyncio.sleep(3600 if found[0].hangs else 0.01)
         finally:
             self._at_once -= 1
@@ -146,7 +152,7 @@ def served_in_thread(stub: StubEngine) -> Iterator[None]:
     thread = threading.Thread(target=asyncio.run, args=(serve(),))
     thread.start()
     try:
-        assert started.wait(20)
+        assert started.wait(60)
         yield
     finally:
         loops[0].call_soon_threadsafe(ended.set)

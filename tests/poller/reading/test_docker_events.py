@@ -52,7 +52,7 @@ async def engine(tmp_path):
 async def watching(stub):
     """Follow the stub's events without waiting between two tries."""
     clock = Clock(now_ns=lambda: T0, sleep=lambda _: asyncio.sleep(0.01))
-    engine = Engine(stub.endpoint, None, timeout_s=5.0, clock=clock)
+    engine = Engine(stub.endpoint, None, timeout_s=60.0, clock=clock)
     watch = EventWatch(engine, clock)
     task = asyncio.create_task(watch.run())
     try:
@@ -63,7 +63,7 @@ async def watching(stub):
 
 
 async def until(condition):
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  # what a stream brings has no event of its own
             await asyncio.sleep(0.01)
 

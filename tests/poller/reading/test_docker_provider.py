@@ -30,7 +30,7 @@ async def docker():
 @pytest.fixture
 async def provider(docker):
     deployment = Deployment(name="machine", provider="docker", endpoint=docker.url)
-    opened = DockerProvider(deployment, Engine(docker.url, None, timeout_s=5, clock=SYSTEM_CLOCK))
+    opened = DockerProvider(deployment, Engine(docker.url, None, timeout_s=60, clock=SYSTEM_CLOCK))
     yield opened
     await opened.close()
 
@@ -135,7 +135,7 @@ async def test_a_machine_whose_name_did_not_come_is_asked_for_again(docker, prov
 async def test_no_daemon_no_answer(tmp_path, caplog):
     endpoint = f"unix://{tmp_path}/docker.sock"
     deployment = Deployment(name="machine", provider="docker", endpoint=endpoint)
-    provider = DockerProvider(deployment, Engine(endpoint, None, timeout_s=5, clock=SYSTEM_CLOCK))
+    provider = DockerProvider(deployment, Engine(endpoint, None, timeout_s=60, clock=SYSTEM_CLOCK))
     with caplog.at_level(logging.WARNING):
         assert (await provider.read_status(NAME)).error_type is ErrorType.CONNECTION
     assert "check that it runs" in caplog.text
@@ -151,7 +151,7 @@ async def test_nothing_of_a_container_is_shown(docker, provider, caplog):
 async def test_questions_keep_to_the_rate_and_their_wait_is_told(docker):
     deployment = Deployment(name="machine", provider="docker", endpoint=docker.url, max_requests_per_second=1)
     clock = HandClock().clock
-    provider = DockerProvider(deployment, Engine(docker.url, None, timeout_s=5, clock=clock), clock=clock)
+    provider = DockerProvider(deployment, Engine(docker.url, None, timeout_s=60, clock=clock), clock=clock)
     assert provider.delay() == 0
     await provider.read_status(NAME)
     assert provider.delay() == 1

@@ -28,8 +28,9 @@ async def stub(tmp_path):
         yield engine
 
 
-def usage_of(endpoint):
-    return DockerUsage(Engine(endpoint, None, timeout_s=4.0, clock=SYSTEM_CLOCK), interval_s=10.0, clock=SYSTEM_CLOCK)
+def usage_of(endpoint, timeout_s=60.0):
+    engine = Engine(endpoint, None, timeout_s=timeout_s, clock=SYSTEM_CLOCK)
+    return DockerUsage(engine, interval_s=10.0, clock=SYSTEM_CLOCK)
 
 
 @pytest.fixture
@@ -78,7 +79,8 @@ async def test_a_whole_id_needs_no_list(stub, usage):
     assert of(stub, "/containers/json") == []
 
 
-async def test_a_container_that_hangs_harms_no_other(stub, usage):
+async def test_a_container_that_hangs_harms_no_other(stub):
+    usage = usage_of(stub.endpoint, timeout_s=4.0)
     stub.containers = [container(number, hangs=number == 7) for number in range(1, 11)]
     arrived = {}
     async for asked, answer in usage.sweep(list(map(target, stub.containers))):
@@ -89,13 +91,14 @@ async def test_a_container_that_hangs_harms_no_other(stub, usage):
     assert (last.window.end_ns - last.window.start_ns) / 1e9 > 3.9
     assert all(answer.error_type is None for _, answer in others)
     assert max(at for at, _ in others) < last_at
+    await usage.close()
 
 
 async def test_an_old_engine_is_asked_for_all_at_once(stub, usage):
     stub.version = OLD
     stub.containers = [container(number) for number in range(1, 61)]
+    stub.answers_at = 41
     assert set(outcomes(await sweep(usage, *map(target, stub.containers))).values()) == {None}
-    assert stub.most_at_once > 40
     assert all(path.startswith("/v1.41/") for path in of(stub, "/stats"))
 
 
@@ -158,7 +161,7 @@ async def test_kills_are_known_of_a_sandbox_that_was_found(stub):
     usage = usage_of(stub.endpoint)
     assert usage.kills(asked) is None  # it was not looked for yet
     await sweep(usage, asked)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not ((kills := usage.kills(asked)) and kills.count):  # noqa: ASYNC110  # a stream has no event of its own
             await asyncio.sleep(0.01)
     assert (kills.count, kills.main_killed) == (1, True)

@@ -41,7 +41,7 @@ async def opened(
     url: str, token: str = "", tls: ssl.SSLContext | None = None, **settings
 ) -> AsyncIterator[KubernetesUsage]:
     credentials = Credentials(server=URL(url), token=BearerToken(token), tls=tls)
-    source = KubernetesUsage(credentials, KubernetesSettings(**{"interval_s": 15.0, "timeout_s": 5.0, **settings}))
+    source = KubernetesUsage(credentials, KubernetesSettings(**{"interval_s": 15.0, "timeout_s": 60.0, **settings}))
     try:
         yield source
     finally:
@@ -112,7 +112,7 @@ async def test_a_sweep_that_nobody_reads_on_leaves_nothing_behind(server: StubSe
     async with opened(server.url, timeout_s=60.0) as source:
         sweep = source.sweep([target("a"), target("a", "other")])
         await anext(sweep)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(30):
             await sweep.aclose()
 
 
@@ -273,7 +273,7 @@ async def test_the_token_goes_along_and_one_that_is_refused_is_read_again(server
 
     server.on(METRICS, check)
     credentials = Credentials(server=URL(server.url), token=BearerToken(file=file))
-    source = KubernetesUsage(credentials, KubernetesSettings(interval_s=15.0, timeout_s=5.0))
+    source = KubernetesUsage(credentials, KubernetesSettings(interval_s=15.0, timeout_s=60.0))
     assert await sweep_of_one(source) is ErrorType.UNAUTHORIZED
     assert isinstance(await sweep_of_one(source), UsageObservation)
     await source.close()
@@ -296,7 +296,7 @@ async def test_a_client_certificate_is_shown_and_the_server_is_known_by_its_othe
     ):
         server_url = URL(f"https://127.0.0.1:{stub.port}")
         credentials = Credentials(server=server_url, tls=tls, server_hostname=hostname)
-        source = KubernetesUsage(credentials, KubernetesSettings(interval_s=15.0, timeout_s=5.0))
+        source = KubernetesUsage(credentials, KubernetesSettings(interval_s=15.0, timeout_s=60.0))
         outcome = await sweep_of_one(source)
         outcomes.append(outcome if isinstance(outcome, ErrorType) else None)
         await source.close()

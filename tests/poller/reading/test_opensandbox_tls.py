@@ -43,7 +43,7 @@ async def control_plane(certificate):
 async def test_a_certificate_is_checked_as_configured(control_plane, certificate, host, trust, error_type):
     tls = {"ca_file": {"ca_file": certificate / "cert.pem"}, "insecure": {"insecure_skip_verify": True}, "nothing": {}}
     url = f"https://{host}:{control_plane.port}"
-    async with opened(control_plane, timeout_s=5.0, endpoint=url, tls=tls[trust]) as provider:
+    async with opened(control_plane, endpoint=url, tls=tls[trust]) as provider:
         reading = await provider.read_status(ID)
     assert reading.error_type is error_type
     assert reading.state is (SandboxState.RUNNING if error_type is None else None)
