@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from sandgauge_poller.config.errors import InvalidValueError
 from sandgauge_schemas.scope import control_plane_scope
 
-_DEFAULT_PORTS = {"http": 80, "https": 443}
+DEFAULT_PORTS = {"http": 80, "https": 443}
 _UNIX = "unix://"
 _LARGEST_PORT = 65535
 _BLANK_OR_CONTROL = re.compile(r"[\s\x00-\x1f\x7f]")
@@ -28,7 +28,7 @@ def scope_identity(url: str) -> str | None:
     parts = urlsplit(scope)
     host = parts.hostname or ""
     shown_host = f"[{host}]" if ":" in host else host
-    shown_port = "" if parts.port in (None, _DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
+    shown_port = "" if parts.port in (None, DEFAULT_PORTS.get(parts.scheme)) else f":{parts.port}"
     return f"{parts.scheme}://{shown_host}{shown_port}{_without_version(parts.path)}"
 
 
@@ -114,7 +114,7 @@ def _check_http_url(text: str, example: str, secret_cure: str) -> SplitResult:
         host, _ = parts.hostname, parts.port
     except ValueError:
         raise InvalidValueError("has no valid host and port", f"write it as {example}") from None
-    if parts.scheme not in _DEFAULT_PORTS:
+    if parts.scheme not in DEFAULT_PORTS:
         raise InvalidValueError("is neither http nor https", f"write it as {example}")
     if not host:
         raise InvalidValueError("has no host", f"write it as {example}")
@@ -140,7 +140,7 @@ class ListenAddress:
     def is_at(self, url: str) -> bool:
         """Return whether `url` surely leads here; a name that only resolves to this machine is not known."""
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port or _DEFAULT_PORTS.get(parts.scheme)
+        host, port = parts.hostname or "", parts.port or DEFAULT_PORTS.get(parts.scheme)
         return port == self.port and (host == self.host or (is_loopback(host) and self._takes_loopback))
 
     @property

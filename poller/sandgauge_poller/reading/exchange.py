@@ -20,11 +20,12 @@ from sandgauge_schemas.version import __version__
 NO_ANSWER = (ErrorType.CONNECTION, ErrorType.TIMEOUT)
 """Outcomes of a server that said nothing at all."""
 
-_HEADERS = {
+HEADERS = {
     "User-Agent": f"sandgauge-poller/{__version__}",
     "Accept": "*/*",
     "Accept-Encoding": "identity",
 }
+"""What each question says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +44,6 @@ class Answer:
     error_type: ErrorType | None = None
     status: int | None = None
     body: bytes = field(default=b"", repr=False)
-
-
-class NotSentError(aiohttp.ClientConnectionError):
-    """Nothing was sent: the session's connector would not open a connection for it."""
 
 
 class StreamError(Exception):
@@ -79,7 +76,7 @@ class BoundedSession:
             connector=connector,
             cookie_jar=aiohttp.DummyCookieJar(),
             timeout=aiohttp.ClientTimeout(total=None, sock_connect=None),
-            headers={**_HEADERS, **headers},
+            headers={**HEADERS, **headers},
             auto_decompress=False,
             trust_env=False,
         )
@@ -94,12 +91,7 @@ class BoundedSession:
         asked: float,
         headers: Mapping[str, str] | tuple[tuple[str, str], ...] = (),
     ) -> Answer:
-        """Ask once. `asked`, in monotonic seconds, is when the question came up.
-
-        Raises:
-            NotSentError: see there.
-
-        """
+        """Ask once. `asked`, in monotonic seconds, is when the question came up."""
         began, start_ns = self._clock.monotonic(), self._clock.now_ns()
         status: int | None = None
         body = b""
@@ -114,8 +106,6 @@ class BoundedSession:
             ) as response:
                 status = response.status
                 body, failure = await _read_body(response, bounds.max_bytes)
-        except NotSentError:
-            raise
         except TimeoutError:
             failure = ErrorType.TIMEOUT
         except aiohttp.ClientResponseError:
@@ -124,7 +114,7 @@ class BoundedSession:
             failure = ErrorType.CONNECTION
         window = ReadWindow(start_ns, start_ns + int((self._clock.monotonic() - began) * 1e9), began - asked)
         # A status other than 200 tells more than what became of its body.
-        return Answer(window=window, error_type=_error_of(status) or failure, status=status, body=body)
+        return Answer(window=window, error_type=error_of(status) or failure, status=status, body=body)
 
     @asynccontextmanager
     async def stream(self, url: URL, bounds: Bounds) -> AsyncIterator[AsyncIterator[bytes]]:
@@ -142,7 +132,7 @@ class BoundedSession:
                 ) as response,
             ):
                 opening.reschedule(None)
-                error_type = _error_of(response.status)
+                error_type = error_of(response.status)
                 if error_type is not None:
                     raise StreamError(error_type)
                 yield aiter(response.content)
@@ -178,7 +168,8 @@ async def _read_body(response: aiohttp.ClientResponse, max_bytes: int) -> tuple[
     return bytes(body), None
 
 
-def _error_of(status: int | None) -> ErrorType | None:
+def error_of(status: int | None) -> ErrorType | None:
+    """Return what a status other than 200 means."""
     if status is None or status == HTTPStatus.OK:
         return None
     if status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):

@@ -1,17 +1,12 @@
 import asyncio
 import logging
-from contextlib import suppress
 
 import pytest
 from aiohttp import web
-from yarl import URL
 
-from sandgauge_poller.config import ClientTls
 from sandgauge_poller.logs import RepeatsCounted
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.opensandbox.daemon import DIRECT_AGAIN_S
-from sandgauge_poller.reading.opensandbox.direct import DirectConnections
-from sandgauge_poller.reading.opensandbox.endpoints import Target
 from sandgauge_schemas.names import ErrorType
 from support.hand_clock import HandClock
 from support.stub_control_plane import (
@@ -79,30 +74,6 @@ async def test_one_answer_of_the_control_plane_serves_as_long_as_the_connection_
     assert control_plane.paths == [endpoint()]
     assert daemon.paths == ["/metrics"] * 5
     assert len({request.connection for request in daemon.seen}) == 1
-
-
-@pytest.mark.parametrize(
-    ("head", "endless"),
-    [
-        (b"", b"HTTP/1.1 102 Processing\r\n\r\n"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"extension"),
-    ],
-)
-async def test_an_answer_that_never_gets_to_its_body_is_given_up_at_once(head, endless):
-    async def flood(_reader, writer):
-        writer.write(head)
-        with suppress(ConnectionError):
-            while not writer.is_closing():
-                writer.write(endless * 1000)
-                await writer.drain()
-        writer.close()
-
-    connections = DirectConnections(ClientTls(), timeout_s=60.0, clock=Clock())
-    async with await asyncio.start_server(flood, "127.0.0.1", 0) as server:
-        port = server.sockets[0].getsockname()[1]
-        answer = await connections.get_new(Target(URL(f"http://127.0.0.1:{port}/metrics"), ()), asked=0.0)
-        await connections.close()
-    assert answer.error_type is ErrorType.CONNECTION  # long before it would be a timeout
 
 
 async def test_the_key_never_goes_to_a_daemon_and_its_headers_go_nowhere_else(control_plane, daemon, direct):

@@ -1,93 +1,116 @@
 """Metrics from the daemons themselves, over connections that are never opened unawares and bounded in all they take."""
 
 import asyncio
-from collections.abc import Collection
-from functools import partial
-from typing import Any
-
-import aiohttp
-from aiohttp.client_proto import ResponseHandler
+from collections import defaultdict
 
 from sandgauge_poller.config import ClientTls
 from sandgauge_poller.reading.clock import Clock
-from sandgauge_poller.reading.exchange import Answer, Bounds, NotSentError
-from sandgauge_poller.reading.opensandbox.client import MAX_METRICS_BYTES
+from sandgauge_poller.reading.exchange import HEADERS, Answer, Bounds
+from sandgauge_poller.reading.opensandbox.connection import Connection, Origin, connect
 from sandgauge_poller.reading.opensandbox.endpoints import Target
-from sandgauge_poller.reading.opensandbox.session import open_session
+from sandgauge_poller.reading.opensandbox.incoming import Incoming
+from sandgauge_poller.reading.opensandbox.session import OWN_HEADERS
+from sandgauge_poller.reading.provider import ReadWindow
+from sandgauge_poller.reading.tls import client_context
+from sandgauge_schemas.names import ErrorType
 
 KEEPALIVE_S = 75.0
 """Longer than the slowest cadence of a sandbox that is read at all, so that its connection outlives the pause."""
 
-_MOST_RECEIVED = 4 * MAX_METRICS_BYTES
-"""Bytes of one answer, heads and all. A body beyond its bound is told as such before that."""
+_SWEEP_S = KEEPALIVE_S / 5
 
-
-class _BoundedProtocol(ResponseHandler):
-    """Gives up a connection that sends more than an answer can be.
-
-    The library takes in interim answers and extensions of chunks without end, and a sandbox that sends nothing else
-    would keep the loop, and with it all other readings, busy for a second and more (measured).
-    """
-
-    _received = 0
-
-    def set_response_params(self, **params: Any) -> None:
-        """Begin with another answer."""
-        self._received = 0
-        super().set_response_params(**params)
-
-    def data_received(self, data: bytes) -> None:
-        """Take in what came, unless more than enough has come before."""
-        if self._received > _MOST_RECEIVED and self.transport is not None:
-            self.transport.abort()
-            return
-        self._received += len(data)
-        super().data_received(data)
-
-
-class _NeverUnawares(aiohttp.TCPConnector):
-    """Opens a connection only for a task that may: an address may have a new owner by now."""
-
-    def __init__(self, may_connect: Collection[asyncio.Task[Any] | None], **settings: Any) -> None:
-        super().__init__(**settings)
-        self._may_connect = may_connect
-        # A class of its own is what they are made of; there is no public way.
-        self._factory = partial(_BoundedProtocol, loop=asyncio.get_running_loop())  # type: ignore[assignment]  # a subclass's
-
-    async def _create_connection(self, *arguments: Any) -> Any:
-        if asyncio.current_task() not in self._may_connect:
-            raise NotSentError
-        return await super()._create_connection(*arguments)
+_SAME_FOR_ALL = "".join(f"{name}: {value}\r\n" for name, value in {**HEADERS, **OWN_HEADERS}.items())
+_OWN_NAMES = {name.lower() for name in OWN_HEADERS}
 
 
 class DirectConnections:
-    """Connections to daemons: without the API key, which would end in untrusted code."""
+    """Connections to daemons: without the API key, which would end in untrusted code. Needs a running loop.
 
-    def __init__(self, tls: ClientTls, *, timeout_s: float, clock: Clock) -> None:
-        self._may_connect: set[asyncio.Task[Any] | None] = set()
-        connector = partial(_NeverUnawares, self._may_connect)
-        self._session = open_session(tls, clock=clock, keepalive_s=KEEPALIVE_S, headers={}, connector=connector)
-        self._bounds = Bounds(timeout_s, MAX_METRICS_BYTES)
+    A daemon is asked some thousand times a second over connections that are kept, which is most of what the poller
+    does: a client for all purposes takes twice the time for it (docs/performance.md).
+    """
+
+    def __init__(self, tls: ClientTls, bounds: Bounds, *, clock: Clock) -> None:
+        self._context = client_context(tls)
+        self._bounds = bounds
+        self._clock = clock
+        self._loop = asyncio.get_running_loop()
+        self._idle: defaultdict[Origin, list[Connection]] = defaultdict(list)
+        self._sweep = self._loop.call_later(_SWEEP_S, self._drop_idle)
+        self._is_closed = False
 
     async def get_kept(self, target: Target, *, asked: float) -> Answer | None:
-        """Read over a connection that is still open; None if there is none, and then nothing was sent."""
-        try:
-            return await self._get(target, asked)
-        except NotSentError:
-            return None
+        """Read over a connection that is still open; None if there is none, and then nothing was sent.
+
+        `asked`, in monotonic seconds, is when the question came up.
+        """
+        connection = self._take_kept(target.origin)
+        return None if connection is None else await self._get(target, connection, asked)
 
     async def get_new(self, target: Target, *, asked: float) -> Answer:
         """Read a target that the control plane has just named."""
-        task = asyncio.current_task()
-        self._may_connect.add(task)
-        try:
-            return await self._get(target, asked)
-        finally:
-            self._may_connect.discard(task)
+        return await self._get(target, self._take_kept(target.origin), asked)
 
     async def close(self) -> None:
-        """Close the connections."""
-        await self._session.close()
+        """Close the connections; one that is in use closes after it."""
+        self._is_closed = True
+        self._sweep.cancel()
+        for connections in self._idle.values():
+            for connection in connections:
+                connection.abort()
+        self._idle.clear()
 
-    async def _get(self, target: Target, asked: float) -> Answer:
-        return await self._session.get(target.url, self._bounds, asked=asked, headers=target.headers)
+    async def _get(self, target: Target, connection: Connection | None, asked: float) -> Answer:
+        began, start_ns = self._clock.monotonic(), self._clock.now_ns()
+        incoming = Incoming(self._bounds.max_bytes)
+        try:
+            async with asyncio.timeout(self._bounds.timeout_s):
+                if connection is None:
+                    connection = await connect(target.origin, self._context)
+                await connection.exchange(_request(target), incoming)
+        except TimeoutError:
+            incoming.settle(ErrorType.TIMEOUT)
+        except OSError:
+            incoming.settle(ErrorType.CONNECTION)
+        finally:
+            if connection is not None:
+                self._keep(target.origin, connection, incoming)
+        window = ReadWindow(start_ns, start_ns + int((self._clock.monotonic() - began) * 1e9), began - asked)
+        return Answer(window=window, error_type=incoming.failure, status=incoming.status, body=incoming.body)
+
+    def _take_kept(self, origin: Origin) -> Connection | None:
+        connections = self._idle.get(origin)
+        while connections:
+            connection = connections.pop()
+            if connection.is_open:
+                return connection
+        return None
+
+    def _keep(self, origin: Origin, connection: Connection, incoming: Incoming) -> None:
+        if incoming.leaves_connection_open and not self._is_closed:
+            connection.idle_since = self._loop.time()
+            self._idle[origin].append(connection)
+        else:
+            connection.abort()
+
+    def _drop_idle(self) -> None:
+        """Close what has been idle for long, and forget what the other side has closed."""
+        too_long = self._loop.time() - KEEPALIVE_S
+        for origin, connections in list(self._idle.items()):
+            kept = []
+            for connection in connections:
+                if connection.idle_since > too_long and connection.is_open:
+                    kept.append(connection)
+                else:
+                    connection.abort()
+            if kept:
+                self._idle[origin] = kept
+            else:
+                del self._idle[origin]
+        self._sweep = self._loop.call_later(_SWEEP_S, self._drop_idle)
+
+
+def _request(target: Target) -> bytes:
+    """Return the bytes of a GET; the endpoint's answer was read strictly, so that nothing in them can end a line."""
+    own = "".join(f"{name}: {value}\r\n" for name, value in target.headers if name.lower() not in _OWN_NAMES)
+    return f"GET {target.path} HTTP/1.1\r\nHost: {target.authority}\r\n{_SAME_FOR_ALL}{own}\r\n".encode("ascii")

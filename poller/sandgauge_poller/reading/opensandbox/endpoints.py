@@ -3,13 +3,12 @@
 import ipaddress
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from yarl import URL
-
-from sandgauge_poller.config.urls import is_loopback
+from sandgauge_poller.config.urls import DEFAULT_PORTS, is_loopback
 from sandgauge_poller.reading.bodies import parse_object
+from sandgauge_poller.reading.opensandbox.connection import Origin
 
 EXECD_PORT = 44772
 
@@ -33,14 +32,15 @@ _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """URL of a daemon's metrics, and the headers that go to it and nowhere else."""
+    """Where a daemon's metrics are, and the headers that go there and nowhere else.
 
-    url: URL
-    headers: tuple[tuple[str, str], ...] = ()
+    `path` begins with a slash; `authority` is the host, and the port where it was named.
+    """
 
-    def __repr__(self) -> str:
-        """Leave the headers out: they may hold a token."""
-        return f"Target({self.url.host})"
+    origin: Origin
+    path: str
+    authority: str
+    headers: tuple[tuple[str, str], ...] = field(default=(), repr=False)  # they may hold a token
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,15 +107,16 @@ class EndpointPolicy:
             return NotAllowed(host)
         # On Docker execd forwards /proxy/44772 to itself: the short path writes fewer lines into the sandbox's log.
         path = "" if path == f"/proxy/{EXECD_PORT}" else path
-        return Target(self._url(host, port, f"{path}/metrics"), headers)
+        return self._target(host, port, f"{path}/metrics", headers)
 
-    def _url(self, host: str, port: int | None, path: str) -> URL:
+    def _target(self, host: str, port: int | None, path: str, headers: tuple[tuple[str, str], ...]) -> Target:
         # An answer has no scheme. An address is taken for execd's own, which has no TLS; a name for a gateway's, which
         # speaks as the control plane does.
         address = _address(host)
         scheme = self._scheme if address is None else "http"
         shown = f"[{host}]" if isinstance(address, ipaddress.IPv6Address) else host
-        return URL(f"{scheme}://{shown}{'' if port is None else f':{port}'}{path}", encoded=True)
+        origin = Origin(scheme == "https", host, port or DEFAULT_PORTS[scheme])
+        return Target(origin, path, shown if port is None else f"{shown}:{port}", headers)
 
 
 def _canonical(host: str) -> str | None:

@@ -2,7 +2,8 @@
 
 from sandgauge_poller.config import Deployment
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock
-from sandgauge_poller.reading.opensandbox.client import ControlPlane
+from sandgauge_poller.reading.exchange import Bounds
+from sandgauge_poller.reading.opensandbox.client import MAX_METRICS_BYTES, ControlPlane
 from sandgauge_poller.reading.opensandbox.daemon import DaemonReader
 from sandgauge_poller.reading.opensandbox.direct import DirectConnections
 from sandgauge_poller.reading.opensandbox.execd import parse_metrics
@@ -36,7 +37,7 @@ class OpenSandboxProvider:
             metrics_timeout_s=sample_timeout_s,
             clock=clock,
         )
-        self._connections = DirectConnections(deployment.tls, timeout_s=sample_timeout_s, clock=clock)
+        self._connections = DirectConnections(deployment.tls, Bounds(sample_timeout_s, MAX_METRICS_BYTES), clock=clock)
         self._daemon = DaemonReader(deployment, self._control_plane, self._connections, clock=clock)
 
     async def read_allocation(self, sandbox_id: str) -> AllocationReading:
