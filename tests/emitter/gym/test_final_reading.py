@@ -13,7 +13,7 @@ from aiohttp import web
 from sandgauge_demo.loopback import free_ports
 from sandgauge_emitter.faults import FAULTS
 from sandgauge_emitter.gym import final_reading
-from support.busy_machine import beside_timer
+from support.busy_machine import OwnTime, beside_timer
 from support.certificate import make_certificate, server_context
 from support.http_stub import RawServer, StubServer
 from support.plain_provider import Handle, Provider, Spec
@@ -116,11 +116,12 @@ async def test_a_late_poller_is_waited_for_no_longer_than_the_bound_and_the_loop
     gaps, done = [], asyncio.Event()
 
     async def tick():
-        last = time.monotonic()
-        while not done.is_set():
-            await asyncio.sleep(0.01)
-            gaps.append((now := time.monotonic()) - last)
-            last = now
+        with OwnTime() as own:
+            last = own.now_s()
+            while not done.is_set():
+                await asyncio.sleep(0.01)
+                gaps.append((now := own.now_s()) - last)
+                last = now
 
     ticking = asyncio.create_task(tick())
     async with RawServer(then_hold=True) as server:
