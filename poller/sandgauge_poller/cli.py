@@ -73,8 +73,8 @@ def _parse_shard(context: click.Context, parameter: click.Parameter, text: str) 
 )
 def run(config_file: Path | None, shard: "Shard | None") -> None:
     """Run the poller until SIGTERM or Ctrl-C."""
-    from sandgauge_poller.event_loop import new_event_loop
     from sandgauge_poller.logs import set_up_logs
+    from sandgauge_poller.process import new_event_loop
     from sandgauge_poller.tracking.store_file import StateError
 
     config = _load(config_file)

@@ -1,32 +1,27 @@
 """The poller as a whole: its parts wired together, started in order and stopped within five seconds."""
 
 import asyncio
-import gc
 import logging
-import resource
-import socket
 import sqlite3
-import ssl
-import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
 
-from sandgauge_poller.config import Config, Export, Ingest
-from sandgauge_poller.export.answer import Verdict
-from sandgauge_poller.export.collector_client import connect, send
-from sandgauge_poller.export.delivery import Delivery, DeliverySettings
+from sandgauge_poller import configured
+from sandgauge_poller.config import Config
+from sandgauge_poller.export.collector_client import connect
+from sandgauge_poller.export.delivery import Delivery
 from sandgauge_poller.export.handover import HandedOver, Sink
 from sandgauge_poller.export.messages import TELEMETRY_SCOPE
 from sandgauge_poller.export.recorder import KnownKills, Recorder
-from sandgauge_poller.export.sandbox_encoding import PointSettings
 from sandgauge_poller.ingest.intake import CommitEvents, Intake
 from sandgauge_poller.ingest.quarantine import Quarantine
-from sandgauge_poller.ingest.server import IngestServer, IngestSettings
+from sandgauge_poller.ingest.server import IngestServer
 from sandgauge_poller.logs import say_repeats
+from sandgauge_poller.process import calm_garbage_collector, raise_open_file_limit
 from sandgauge_poller.reading.build import open_providers
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock
-from sandgauge_poller.reading.context import ReadingContext, ReadingSettings, RecordSink
+from sandgauge_poller.reading.context import ReadingContext, RecordSink
 from sandgauge_poller.reading.loop import ReadingLoop
 from sandgauge_poller.reading.provider import Provider
 from sandgauge_poller.reading.schedule import Pacer
@@ -45,11 +40,9 @@ from sandgauge_poller.status.server import StatusServer
 from sandgauge_poller.status.watch import WatchedRecorder
 from sandgauge_poller.tracking.active_set import ActiveSet, Tracked
 from sandgauge_poller.tracking.database import Database
-from sandgauge_poller.tracking.ownership import Owns, owns_all, owns_shard
-from sandgauge_poller.tracking.routing import DeploymentNames, Routing
 from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_poller.tracking.tracker import Tracker
-from sandgauge_schemas.names import LeftOutReason, Signal
+from sandgauge_schemas.names import LeftOutReason
 from sandgauge_schemas.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -60,14 +53,10 @@ _MEMORY_NS = 24 * 3600 * 10**9
 _MEMORY_ROWS = 1_000_000
 """Repeats and ends are remembered for a day, or so many spans."""
 
-_GARBAGE_THRESHOLDS = (100_000, 50, 1_000)
-"""New objects until they are looked at, and how many such looks until one at the middle-aged, and at all."""
-
 # With the servers' own patience (which aiohttp may take twice) these stay under five seconds together.
 _FLUSH_S = 2.0
 _LAST_METRICS_S = 0.5
 _CLOSE_S = 1.0
-
 
 Finish = Callable[[Tracked], Awaitable[None]]
 
@@ -82,8 +71,8 @@ class Poller:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Take spans in, read and export until `stop` is set; then flush what can be flushed."""
-        _raise_open_file_limit()
-        _calm_garbage_collector()
+        raise_open_file_limit()
+        calm_garbage_collector()
         async with AsyncExitStack() as stack:
             database = Database(self._config.state.directory)
             stack.callback(_close, database)
@@ -93,10 +82,11 @@ class Poller:
             delivery.start()
             stack.push_async_callback(_flush, delivery)
             providers = await stack.enter_async_context(open_providers(self._config, self._clock))
-            active = ActiveSet(self._routing(), self._config.tracking.max_sandboxes)
+            active = ActiveSet(configured.routing(self._config), self._config.tracking.max_sandboxes)
             shared = await self._shared_log(stack)
             # The loop needs the tracker to let go of sandboxes, and the tracker the loop to hear of changes.
-            tracker = Tracker(database, active, lambda change: reading.on_change(change), self._owns(shared))  # noqa: PLW0108  # not made yet
+            owns = configured.ownership(self._config.ingest.shard) if shared is None else shared.share.owns
+            tracker = Tracker(database, active, lambda change: reading.on_change(change), owns)  # noqa: PLW0108  # not made yet
             recorder = self._recorder(database, metrics, delivery, lambda sandbox: usage.kills(sandbox))  # noqa: PLW0108  # the same
             watched = WatchedRecorder(recorder)
             handed_over = None if shared is None else HandedOver(watched, active, shared.log.hand_over, self._clock)
@@ -155,7 +145,7 @@ class Poller:
         return Api(fleet, Overview(fleet, observation, self._readiness, watched), observation)
 
     async def _listen(self, stack: AsyncExitStack, intake: Intake, reading: ReadingLoop) -> None:
-        ingest = IngestServer(_ingest_settings(self._config.ingest), intake, reading.final_reading)
+        ingest = IngestServer(configured.ingest_settings(self._config.ingest), intake, reading.final_reading)
         logger.info("spans on http://%s:%d/v1/traces", *await _serve(stack, "ingest.endpoint", ingest))
         self._readiness.ingest = True
 
@@ -168,9 +158,9 @@ class Poller:
         histograms = SelfHistograms(TELEMETRY_SCOPE)
         page = MetricsPage(histograms)
         provider = make_meter_provider(
-            _sender(self._config.export),
+            configured.metrics_sender(self._config.export),
             histograms,
-            service_instance_id=self._instance(),
+            service_instance_id=configured.instance(self._config.ingest),
             other_readers=[page.reader],
         )
         stack.push_async_callback(asyncio.to_thread, provider.shutdown, timeout_millis=_LAST_METRICS_S * 1000)
@@ -179,13 +169,6 @@ class Poller:
     def _intake(self, commit: CommitEvents, metrics: SelfMetrics) -> Intake:
         quarantine = Quarantine(self._config.state.directory / "quarantine", self._clock.now_ns)
         return Intake(commit, metrics, quarantine, self._clock.now_ns)
-
-    def _instance(self) -> str | None:
-        """Return what tells this poller from the others, where there are others."""
-        if self._config.ingest.kafka.brokers:
-            return socket.gethostname()
-        shard = self._config.ingest.shard
-        return None if shard is None else f"shard-{shard.index}"
 
     def _finish(self, tracker: Tracker, handed_over: HandedOver | None) -> Finish:
         """Return what lets go of a sandbox that is done with."""
@@ -198,75 +181,37 @@ class Poller:
 
         return finish
 
-    def _owns(self, shared: SharedLog | None) -> Owns:
-        if shared is not None:
-            return shared.share.owns
-        shard = self._config.ingest.shard
-        if shard is None:
-            return owns_all
-        if shard.index >= shard.count:
-            logger.warning("shard %s stands by: it keeps the feed and reads nothing; the first shard is 0", shard)
-        else:
-            logger.info("shard %s: sandboxes of others are kept and not read", shard)
-        return owns_shard(shard.index, shard.count)
-
     def _delivery(self, database: Database, metrics: SelfMetrics) -> Delivery:
         export = self._config.export
-        settings = DeliverySettings(
-            timeout_s=export.timeout,
-            initial_interval_s=export.retry_on_failure.initial_interval,
-            max_interval_s=export.retry_on_failure.max_interval,
-            metrics_max_age_s=export.metrics_max_age,
-        )
-        post = connect(export).post
+        settings, post = configured.delivery_settings(export), connect(export).post
         return Delivery(database, post, settings, lambda n: metrics.points_left_out(LeftOutReason.AGE, n))
 
     def _recorder(
         self, database: Database, metrics: SelfMetrics, delivery: Delivery, known_kills: KnownKills
     ) -> Recorder:
-        export = self._config.export
-        settings = PointSettings(
-            metrics=export.metrics,
-            rollout_id=export.metric_ids.rollout,
-            request_id=export.metric_ids.request,
-            max_clock_skew_ns=round(self._config.sampling.max_clock_skew * 1e9),
-        )
         return Recorder(
             database,
-            settings,
-            max_outbox_bytes=export.sending_queue.max_size,
+            configured.point_settings(self._config),
+            max_outbox_bytes=self._config.export.sending_queue.max_size,
             clock=self._clock,
             metrics=metrics,
             wake=delivery.notify,
             known_kills=known_kills,
         )
 
-    def _routing(self) -> Routing:
-        return Routing([DeploymentNames(d.name, d.provider, d.identities) for d in self._config.deployments])
-
     def _reading_context(
         self, providers: Mapping[str, Provider], finish: Finish, sink: RecordSink, metrics: SelfMetrics
     ) -> ReadingContext:
-        sampling = self._config.sampling
-        settings = ReadingSettings(
-            # Without traces there is nobody to read for: gauges alone never start a sampler.
-            collection_interval=sampling.collection_interval if self._config.export.traces else 0.0,
-            min_interval=sampling.min_interval,
-            initial_delay=sampling.initial_delay,
-            collection_jitter=sampling.collection_jitter,
-            refresh_interval=self._config.allocation.refresh_interval,
-            orphan_grace=self._config.tracking.orphan_grace,
-            summary_delay=self._config.tracking.summary_delay,
-        )
+        deployments = self._config.deployments
         return ReadingContext(
-            settings=settings,
+            settings=configured.reading_settings(self._config),
             clock=self._clock,
             providers=providers,
             sink=sink,
             metrics=metrics,
             finish=finish,
-            first_reads={d.name: Pacer(d.max_requests_per_second) for d in self._config.deployments},
-            without_execd=frozenset(d.name for d in self._config.deployments if not d.execd),
+            first_reads={d.name: Pacer(d.max_requests_per_second) for d in deployments},
+            without_execd=frozenset(d.name for d in deployments if not d.execd),
         )
 
     async def _say_repeats(self) -> None:
@@ -299,20 +244,6 @@ async def _serve(stack: AsyncExitStack, key: str, server: StatusServer | IngestS
         raise OSError(f"{key}: {error.strerror or error}; stop what listens there, or name another address") from error
 
 
-def _ingest_settings(ingest: Ingest) -> IngestSettings:
-    tls = None
-    if ingest.tls.cert_file is not None:
-        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-        tls.load_cert_chain(ingest.tls.cert_file, ingest.tls.key_file)
-    return IngestSettings(
-        host=ingest.endpoint.host,
-        port=ingest.endpoint.port,
-        max_body_size=ingest.max_request_body_size,
-        bearer_token=ingest.auth.bearer_token.get_secret_value(),
-        tls=tls,
-    )
-
-
 def _close(database: Database) -> None:
     if not database.close(_CLOSE_S):
         logger.warning("the store did not close in time; what was committed is safe")
@@ -321,34 +252,6 @@ def _close(database: Database) -> None:
 async def _flush(delivery: Delivery) -> None:
     if not await asyncio.to_thread(delivery.stop, _FLUSH_S):
         logger.warning("the Collector did not take everything in time; the rest is sent after the next start")
-
-
-def _sender(export: Export) -> Callable[[bytes], bool]:
-    """Return what sends the poller's own metrics and says whether they arrived."""
-    client = connect(export)
-
-    def is_delivered(message: bytes) -> bool:
-        outcome = send(client.post, Signal.METRICS, message, timeout_s=export.timeout, now_s=time.time())
-        return outcome.verdict is Verdict.DELIVERED
-
-    return is_delivered
-
-
-def _raise_open_file_limit() -> None:
-    """Take all open files that the system allows: each sandbox's connection is kept."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft != hard:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-        logger.info("open files: limit raised from %d to %d", soft, hard)
-
-
-def _calm_garbage_collector() -> None:
-    """Look for garbage among what is new, and hardly ever through everything that lives.
-
-    That stops all readings at once: for a tenth of a second with a thousand sandboxes (measured), longer with more.
-    """
-    gc.freeze()  # what was imported stays anyway
-    gc.set_threshold(*_GARBAGE_THRESHOLDS)
 
 
 async def _fail_with(fault: Future[None]) -> None:

@@ -22,8 +22,8 @@ from pathlib import Path
 
 import psutil
 
-from sandgauge_poller import service
 from sandgauge_poller.config import Deployment
+from sandgauge_poller.process import calm_garbage_collector
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK
 from sandgauge_poller.reading.docker.engine import Engine
 from sandgauge_poller.reading.docker.usage import DockerUsage
@@ -86,7 +86,7 @@ def main() -> None:
         return
     if chosen.debian_suite is not None:
         os.environ["PATH"] = path_with_docker_of(chosen.debian_suite)
-    service._calm_garbage_collector()  # as the poller does
+    calm_garbage_collector()  # as the poller does
     with ExitStack() as servers:
         stub = servers.enter_context(stub_in_process(chosen.sandboxes))
         arguments = ["--endpoint-form", "gateway-path", "--metrics-delay", "0.2"]

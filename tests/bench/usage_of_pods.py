@@ -18,8 +18,8 @@ from pathlib import Path
 
 from yarl import URL
 
-from sandgauge_poller import service
 from sandgauge_poller.config import Deployment
+from sandgauge_poller.process import calm_garbage_collector
 from sandgauge_poller.reading.kubernetes.credentials import Credentials
 from sandgauge_poller.reading.kubernetes.source import KubernetesSettings, KubernetesUsage
 from sandgauge_poller.reading.opensandbox.provider import OpenSandboxProvider
@@ -42,7 +42,7 @@ def main() -> None:
     parser.add_argument("--sandboxes", type=int, default=1000)
     parser.add_argument("--rounds", type=int, default=3)
     chosen = parser.parse_args()
-    service._calm_garbage_collector()  # as the poller does
+    calm_garbage_collector()  # as the poller does
     names = [f"sandbox-{at:05d}-7f9c" for at in range(chosen.sandboxes)]
     with (
         serve_list(many_pod_metrics(names)) as api_server,
