@@ -39,9 +39,9 @@ def of(seen, sandbox_id):
 def test_zero_is_not_read_a_shorter_one_is_clamped_and_none_is_the_pollers_own(osb, make_poller, otlp_sink):
     unread, hurried, slow, own = (osb.create() for _ in range(4))
     with make_poller(sampling={"collection_interval": "1500ms", "min_interval": "500ms"}) as poller:
-        spans = [hinted(unread, 0.0), hinted(hurried, 0.01), hinted(slow, 3.0), start_span(own)]
+        spans = [hinted(unread, 0.0), hinted(hurried, 0.01), hinted(slow, 2.5), start_span(own)]
         feed(poller.endpoint, *spans)
-        otlp_sink.wait_for(lambda seen: len(begun_s(seen, slow)) == 3)
+        otlp_sink.wait_for(lambda seen: len(begun_s(seen, slow)) >= 6)  # one that is late leaves the median alone
         feed(poller.endpoint, *(stop_span(sandbox_id) for sandbox_id in (unread, hurried, slow, own)))
         otlp_sink.wait_for(lambda seen: len(seen.spans(SUMMARY)) == 3)
     assert of(otlp_sink, unread) == set()
@@ -50,7 +50,7 @@ def test_zero_is_not_read_a_shorter_one_is_clamped_and_none_is_the_pollers_own(o
         sandbox_id: median(later - earlier for earlier, later in pairwise(begun_s(otlp_sink, sandbox_id)))
         for sandbox_id in (hurried, slow, own)
     }
-    assert gaps == pytest.approx({hurried: 0.5, slow: 3.0, own: 1.5}, abs=0.1)
+    assert gaps == pytest.approx({hurried: 0.5, slow: 2.5, own: 1.5}, abs=0.1)
 
 
 def test_the_pollers_own_zero_beats_every_wish(osb, make_poller, otlp_sink):
