@@ -1,19 +1,15 @@
 """Sandboxes that other pollers follow: kept in the store, out of memory, and there when their owner changes."""
 
-from contextlib import asynccontextmanager
-
 import pytest
 
 from sandgauge_poller.ingest.events import RequestEvent, RolloutEvent, StartEvent, StopEvent
 from sandgauge_poller.tracking import store
-from sandgauge_poller.tracking.active_set import ActiveSet, ChangeKind, SandboxKey
-from sandgauge_poller.tracking.database import Database
+from sandgauge_poller.tracking.active_set import ChangeKind
 from sandgauge_poller.tracking.progress import End, Progress
 from sandgauge_poller.tracking.routing import DeploymentNames, Routing
-from sandgauge_poller.tracking.tracker import Tracker
 from sandgauge_schemas.names import EndReason, SpanOutcome
 from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
-from support.progress_rows import save_progress
+from support.tracking_part import tracking
 
 ACCEPTED, REPEATED, REJECTED = SpanOutcome.ACCEPTED, SpanOutcome.REPEATED, SpanOutcome.REJECTED
 ROUTING = Routing([DeploymentNames("training", "opensandbox", frozenset())])
@@ -35,33 +31,8 @@ def stop(number, sandbox_id, *, failed=False):
     return StopEvent(**span(number, 2), keys=keys, failed=failed)
 
 
-class Poller:
-    def __init__(self, folder, owned, capacity=10):
-        self.database = Database(folder)
-        self.active = ActiveSet(ROUTING, capacity)
-        self.changes = []
-        self.tracker = Tracker(self.database, self.active, self.changes.append, owned.__contains__)
-
-    @property
-    def ids(self):
-        return {sandbox.key.sandbox_id for sandbox in self.active}
-
-    def sandbox(self, sandbox_id):
-        return self.active.get(SandboxKey("training", sandbox_id))
-
-    async def save(self, sandbox_id, **progress):
-        key, seen = SandboxKey("training", sandbox_id), Progress(**progress)
-        await self.database.write(lambda connection: save_progress(connection, key, seen, 3))
-
-
-@asynccontextmanager
-async def running(folder, *owned, **settings):
-    poller = Poller(folder, set(owned), **settings)
-    try:
-        await poller.tracker.restore()
-        yield poller
-    finally:
-        assert poller.database.close(5)
+def running(folder, *owned, **settings):
+    return tracking(folder, ROUTING, "training", owns=set(owned).__contains__, **settings)
 
 
 @pytest.fixture
@@ -111,7 +82,7 @@ async def test_a_new_owner_knows_a_running_sandbox_and_its_request(folder):
 async def test_a_former_owner_forgets_what_it_saw(folder):
     async with running(folder, MINE) as poller:
         await poller.tracker.commit([start(1, MINE)])
-        await poller.save(MINE, readings=5, first_reading_ns=1)
+        await poller.save(MINE, Progress(readings=5, first_reading_ns=1))
     async with running(folder, THEIRS) as poller:
         assert poller.ids == set()
     async with running(folder, MINE) as poller:
@@ -121,7 +92,7 @@ async def test_a_former_owner_forgets_what_it_saw(folder):
 async def test_what_has_stopped_stays_with_its_owner(folder):
     async with running(folder, MINE) as poller:
         await poller.tracker.commit([start(1, MINE), stop(2, MINE), start(3, THEIRS), stop(4, THEIRS)])
-        await poller.save(MINE, readings=5)
+        await poller.save(MINE, Progress(readings=5))
     async with running(folder, THEIRS) as poller:
         assert poller.ids == {MINE}
         assert poller.sandbox(MINE).progress.readings == 5
@@ -133,7 +104,7 @@ async def test_what_has_stopped_stays_with_its_owner(folder):
 async def test_what_ended_otherwise_stays_with_its_owner(folder):
     async with running(folder, MINE) as poller:
         await poller.tracker.commit([start(1, MINE)])
-        await poller.save(MINE, end=End(EndReason.GONE, 5))
+        await poller.save(MINE, Progress(end=End(EndReason.GONE, 5)))
     async with running(folder, THEIRS) as poller:
         assert poller.ids == {MINE}
 

@@ -30,7 +30,7 @@ from sandgauge_schemas.records import JoinKeys, ReadingStatus, RequestRecord, St
 from sandgauge_schemas.resources import SandboxResources
 from support import record_strategies
 from support.event_strategies import any_events
-from support.progress_rows import save_progress
+from support.tracking_part import save_progress
 
 KEY = SandboxKey("training", "s-1")
 HOUR = 3600 * 10**9

@@ -14,7 +14,7 @@ from sandgauge_poller.tracking.routing import DeploymentNames, Routing
 from sandgauge_poller.tracking.succession import Succession
 from sandgauge_poller.tracking.tally import dump_tally
 from sandgauge_schemas.records import JoinKeys, StartRecord
-from support.progress_rows import save_progress
+from support.tracking_part import save_progress
 
 ROUTING = Routing([DeploymentNames("training", "opensandbox", frozenset())])
 KEY = SandboxKey("training", "s")

@@ -3,7 +3,6 @@
 import asyncio
 import sqlite3
 import threading
-from contextlib import asynccontextmanager
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -11,15 +10,13 @@ from hypothesis import strategies as st
 
 from sandgauge_poller.ingest.events import RequestEvent, RolloutEvent, StartEvent, StopEvent
 from sandgauge_poller.tracking import store
-from sandgauge_poller.tracking.active_set import ActiveSet, ChangeKind, SandboxKey
-from sandgauge_poller.tracking.database import Database
+from sandgauge_poller.tracking.active_set import ChangeKind
 from sandgauge_poller.tracking.progress import Progress
 from sandgauge_poller.tracking.routing import DeploymentNames, Routing
-from sandgauge_poller.tracking.tracker import Tracker
 from sandgauge_schemas.names import SpanOutcome
 from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
 from support.event_strategies import DEPLOYMENTS, meeting_events
-from support.progress_rows import save_progress
+from support.tracking_part import save_progress, tracking
 
 ACCEPTED, REPEATED, REJECTED = SpanOutcome.ACCEPTED, SpanOutcome.REPEATED, SpanOutcome.REJECTED
 ROUTING = Routing(DEPLOYMENTS)
@@ -39,35 +36,8 @@ def stop(number, sandbox_id="s", scope="http://east:8080", received_ns=1):
     return StopEvent(trace_id=TRACE, span_id=span_id, received_ns=received_ns, keys=keys, scope=scope)
 
 
-class Poller:
-    """The tracking part of a poller on a folder."""
-
-    def __init__(self, folder, capacity=100, routing=ROUTING):
-        self.database = Database(folder)
-        self.active = ActiveSet(routing, capacity)
-        self.changes = []
-        self.tracker = Tracker(self.database, self.active, self.changes.append)
-
-    @property
-    def state(self):
-        return {s.key: (s.deployment, s.lifecycle, s.rollout, s.progress) for s in self.active}
-
-    @property
-    def kinds(self):
-        return [change.kind for change in self.changes]
-
-    def sandbox(self, sandbox_id="s"):
-        return self.active.get(SandboxKey("east", sandbox_id))
-
-
-@asynccontextmanager
-async def running(folder, **settings_):
-    poller = Poller(folder, **settings_)
-    try:
-        await poller.tracker.restore()
-        yield poller
-    finally:
-        assert poller.database.close(5)
+def running(folder, routing=ROUTING, **settings_):
+    return tracking(folder, routing, "east", **settings_)
 
 
 @pytest.fixture
@@ -116,14 +86,14 @@ async def test_beyond_the_capacity_newcomers_are_rejected_and_nobody_else(folder
         rollout = RolloutEvent(trace_id=TRACE, span_id=b"\x09" * 8, received_ns=1, keys=JoinKeys(rollout_id="7-0"))
         batch = [start(1, "a"), start(2, "b"), start(3, "c"), start(4, "a"), stop(5, "a"), rollout]
         assert await poller.tracker.commit(batch) == [ACCEPTED, ACCEPTED, REJECTED, *[ACCEPTED] * 3]
-        assert {s.key.sandbox_id for s in poller.active} == {"a", "b"}
+        assert poller.ids == {"a", "b"}
         await poller.tracker.finish(poller.sandbox("a"), 5)
         assert await poller.tracker.commit([start(1, "a"), start(3, "c"), start(6, "d")]) == [
             REPEATED,
             ACCEPTED,
             REJECTED,
         ]
-        assert {s.key.sandbox_id for s in poller.active} == {"b", "c"}
+        assert poller.ids == {"b", "c"}
 
 
 async def test_requests_that_come_at_once_do_not_pass_the_capacity_together(folder):
@@ -200,7 +170,7 @@ async def test_sandboxes_that_nobody_reads_are_forgotten_after_a_while(folder):
     async with running(folder) as poller:
         await poller.tracker.commit([start(1, "read"), start(2, "old"), start(3, "young", received_ns=2 * HOUR)])
         await poller.tracker.forget_unread(HOUR, lambda sandbox: sandbox.key.sandbox_id == "read", 3 * HOUR)
-        assert {s.key.sandbox_id for s in poller.active} == {"read", "young"}
+        assert poller.ids == {"read", "young"}
         assert await poller.tracker.commit([start(4, "old")]) == [REPEATED]
 
 
@@ -212,12 +182,12 @@ async def test_a_renamed_deployment_keeps_its_sandboxes_and_resurrects_none(fold
         await poller.tracker.commit([start(1, "live"), start(2, "ended")])
         live = poller.sandbox("live")
         live.progress.readings = 7
-        await poller.database.write(lambda connection: save_progress(connection, live.key, live.progress, 1))
+        await poller.save("live", live.progress)
     async with running(folder, routing=renamed) as poller:
         assert len(poller.active) == 2
-        kept = poller.active.get(SandboxKey("new", "live"))
+        kept = poller.sandbox("live", "new")
         assert (kept.deployment, kept.progress.readings) == ("new", 7)
-        await poller.tracker.finish(poller.active.get(SandboxKey("new", "ended")), 1)
+        await poller.tracker.finish(poller.sandbox("ended", "new"), 1)
     async with running(folder, routing=renamed) as poller:
         assert len(poller.active) == 1
         assert await poller.tracker.commit([start(3, "ended")]) == [REPEATED]
@@ -229,7 +199,7 @@ async def test_a_sandbox_that_ended_under_one_name_does_not_come_back_under_anot
     )
     async with running(folder, routing=west) as poller:
         await poller.tracker.commit([start(1)])
-        await poller.tracker.finish(poller.active.get(SandboxKey("west", "s")), 1)
+        await poller.tracker.finish(poller.sandbox("s", "west"), 1)
     async with running(folder, routing=east) as poller:
         await poller.tracker.commit([start(2)])
     async with running(folder, routing=west) as poller:
