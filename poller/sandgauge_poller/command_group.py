@@ -31,7 +31,7 @@ class CommandLine(click.Group):
         """Call the command; raises click.ClickException in place of what nobody foresaw."""
         try:
             return super().invoke(ctx)
-        except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError):
+        except (click.ClickException, click.exceptions.Exit, click.Abort):
             raise
         except Exception as error:
             if ctx.params["debug"]:

@@ -3,7 +3,6 @@
 import gc
 import io
 import json
-import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -138,23 +137,17 @@ def _nothing(account: Account) -> str:
 
 
 def _write(found: Report, form: str, output: Path | None) -> None:
+    if output is None:
+        _print(found, form)
+        return
     try:
-        if output is None:
-            _print(found, form)
-        else:
-            with output.open("w", encoding="utf-8", newline="") as file:
-                file.write(_text(found, form))
-    except BrokenPipeError:
-        # Whoever reads has seen enough, as `head` does; and the interpreter is not to complain at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        with output.open("w", encoding="utf-8", newline="") as file:
+            file.write(_text(found, form))
     except OSError as error:
-        where = output or "standard output"
-        raise click.ClickException(f"{where}: {error.strerror}; name another place with --output") from error
+        raise click.ClickException(f"{output}: {error.strerror}; name another place with --output") from error
 
 
 def _print(found: Report, form: str) -> None:
-    if sys.stdout is None:  # closed by whoever started it
-        return
     if form != "table":
         click.echo(_text(found, form), nl=False)
         return
