@@ -14,7 +14,7 @@ from sandgauge_poller.doctor import listeners, open_files, scopes, state_folder
 from sandgauge_poller.doctor.running_poller import RunningPoller
 from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.tracking.active_set import SandboxKey
-from sandgauge_poller.tracking.database import STORE_FILE, Database
+from sandgauge_poller.tracking.database import STORE_FILE
 from sandgauge_poller.tracking.migrations import MIGRATIONS
 from sandgauge_poller.tracking.store import EventRow, insert_events
 from sandgauge_schemas.records import JoinKeys, StartRecord
@@ -30,13 +30,6 @@ def start(number):
     record = StartRecord(keys=JoinKeys(sandbox_id=f"sandbox-{number}"))
     event = StartEvent(trace_id=bytes([number]) * 16, span_id=bytes([number]) * 8, received_ns=1, record=record)
     return EventRow(event, SandboxKey("training", f"sandbox-{number}"))
-
-
-@pytest.fixture
-def database(tmp_path):
-    opened = Database(tmp_path / "state")
-    yield opened
-    opened.close(5)
 
 
 def test_a_folder_that_is_not_there_yet_is_not_made(tmp_path):

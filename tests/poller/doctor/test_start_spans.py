@@ -9,7 +9,6 @@ import pytest
 from sandgauge_poller.doctor import start_spans
 from sandgauge_poller.ingest.understanding import understand
 from sandgauge_poller.tracking.active_set import SandboxKey
-from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.store import EventRow, insert_events
 from sandgauge_schemas import names
 from support.otlp_encodings import to_protobuf
@@ -25,13 +24,6 @@ def start(scope, sandbox_id, request_id=None):
     return from_resource(
         {}, span(names.SPAN_GYM_SANDBOX_START, {names.NEMO_GYM_SANDBOX_ID: sandbox_id, **request}), scope=scope
     )
-
-
-@pytest.fixture
-def database(tmp_path):
-    opened = Database(tmp_path / "state")
-    yield opened
-    opened.close(5)
 
 
 def take_in(database, content_type, *resources, at_ns=SENT_NS):

@@ -12,7 +12,6 @@ from sandgauge_poller.export.collector_client import CollectorClient, CollectorS
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
 from sandgauge_poller.export.messages import MetricPoint, encode_points, export_request
 from sandgauge_poller.export.outbox import OutboxItem, Rank
-from sandgauge_poller.tracking.database import Database
 from sandgauge_schemas import names
 from sandgauge_schemas.names import ErrorType, ExportOutcome, ResourceSource, Signal
 from sandgauge_schemas.records import JoinKeys, ReadingStatus, SampleRecord
@@ -78,13 +77,6 @@ class Clock:
 
     def now_ns(self):
         return NOW_NS + int((self.now_s - 100.0) * 1e9)
-
-
-@pytest.fixture
-def database(tmp_path):
-    opened = Database(tmp_path)
-    yield opened
-    assert opened.close(10)
 
 
 @pytest.fixture

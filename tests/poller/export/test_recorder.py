@@ -19,7 +19,6 @@ from sandgauge_poller.self_histograms import SelfHistograms
 from sandgauge_poller.self_metrics import SelfMetrics
 from sandgauge_poller.tracking import progress_rows, store
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
-from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.fold import Lifecycle
 from sandgauge_poller.tracking.progress import End, dump_progress
 from sandgauge_poller.tracking.routing import RouteOutcome
@@ -52,13 +51,6 @@ from support.otlp_proto import spans_of_payloads
 
 T0 = 1_795_000_000_000_000_000
 SECOND = 10**9
-
-
-@pytest.fixture
-def database(tmp_path):
-    with_state = Database(tmp_path)
-    yield with_state
-    with_state.close(5)
 
 
 @pytest.fixture
