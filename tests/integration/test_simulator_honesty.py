@@ -127,11 +127,11 @@ def of_a_state(deployment: ComparedDeployment, state: str) -> Answers:
 
 def of_a_life(deployment: ComparedDeployment) -> Answers:
     one = f"/v1/sandboxes/{deployment.create()}"
-    found: Answers = {"create": deployment.ask("POST", "/v1/sandboxes", json=SPEC, timeout=30)}
+    found: Answers = {"create": deployment.ask("POST", "/v1/sandboxes", json=SPEC, timeout=60)}
     for step in ONE_AFTER_THE_OTHER[1:]:
         word = step.split()[0]
         method, path = ("DELETE", one) if word == "delete" else ("POST", f"{one}/{word}")
-        found[step] = deployment.ask(method, path, timeout=30)
+        found[step] = deployment.ask(method, path, timeout=60)
     return found
 
 

@@ -86,7 +86,7 @@ def private_docker_daemon(folder: Path) -> Iterator[DockerDaemon]:
         wait_until(lambda: in_own_network(process), timeout_s=60, what="a network of its own for dockerd")
         address = join_network(process.pid)
         daemon = DockerDaemon(socket=socket, address=address, folder=folder, process_id=process.pid)
-        wait_until(lambda: answers(daemon), timeout_s=60, what="an answer of dockerd")
+        wait_until(lambda: answers(daemon), timeout_s=120, what="an answer of dockerd")
         try:
             yield daemon
         finally:
@@ -160,7 +160,7 @@ def end(process: subprocess.Popen[bytes]) -> None:
     with contextlib.suppress(psutil.NoSuchProcess):
         descendants = psutil.Process(process.pid).children(recursive=True)
         process.kill()
-        psutil.wait_procs(descendants, timeout=10)
+        psutil.wait_procs(descendants, timeout=60)
     process.wait()
     # The network outlives its processes by the minutes that closed connections linger; its link need not.
     subprocess.run(("ip", "link", "delete", link_name(process.pid)), capture_output=True, check=False)

@@ -68,7 +68,7 @@ class ServerProcess:
         """Send it a signal and wait for its end; nothing happens when it has ended."""
         if self._process is not None:
             self._process.send_signal(number)
-            self._process.wait(timeout=30)
+            self._process.wait(timeout=60)
             self._process = None
 
 
@@ -84,7 +84,7 @@ class OpenSandboxServer:
     def start(self) -> None:
         """Start the server, again after `kill`, and return once it answers."""
         self.process.start()
-        wait_until(lambda: healthy(self), timeout_s=60, what="a healthy opensandbox-server")
+        wait_until(lambda: healthy(self), timeout_s=120, what="a healthy opensandbox-server")
 
     def kill(self) -> None:
         """End the server as a crash does; the sandboxes live on."""
@@ -128,11 +128,11 @@ class OpenSandboxServer:
         return self.request("GET", path)
 
     def request(self, method: str, path: str, **arguments: Any) -> requests.Response:
-        """Send one request with the key; 30 s cover the slowest creation on a busy machine."""
+        """Send one request with the key; 60 s cover the slowest creation on a busy machine."""
         with requests.Session() as session:
             session.trust_env = False
             headers = {API_KEY_HEADER: self.api_key}
-            return session.request(method, self.endpoint + path, headers=headers, timeout=30, **arguments)
+            return session.request(method, self.endpoint + path, headers=headers, timeout=60, **arguments)
 
 
 @contextlib.contextmanager
@@ -162,7 +162,7 @@ def healthy(server: OpenSandboxServer) -> bool:
     """Whether the server answers."""
     try:
         return server.get("/health").ok
-    except requests.ConnectionError:
+    except (requests.ConnectionError, requests.Timeout):
         return False
 
 
