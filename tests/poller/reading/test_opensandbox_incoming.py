@@ -1,6 +1,8 @@
 """One answer of a daemon, byte by byte."""
 
+import gc
 import itertools
+import weakref
 
 import pytest
 from hypothesis import given
@@ -91,3 +93,29 @@ def test_an_answer_without_a_length_ends_with_its_connection_if_that_ends_in_ord
 def test_the_bound_is_of_the_body():
     assert outcome(HEAD + b"\r\n" + b"x" * MAX_BYTES) == (None, 200, b"x" * MAX_BYTES)
     assert outcome(HEAD + b"\r\n" + b"x" * (MAX_BYTES + 1)) == (ErrorType.BODY_TOO_LARGE, 200, b"")
+
+
+def test_bytes_behind_an_answer_that_is_settled_spoil_its_connection():
+    incoming = Incoming(MAX_BYTES)
+    assert incoming.take(WHOLE)
+    assert incoming.take(b"{}")
+    assert not incoming.leaves_connection_open
+    assert (incoming.failure, incoming.body) == (None, b"ok")
+
+
+class Watched(Incoming):
+    """One that can be seen to go: it has no slots."""
+
+
+@pytest.mark.parametrize("answer", [WHOLE, HEAD + b"Content-Length: 2000\r\n\r\n", b"no HTTP", HEAD])
+def test_an_answer_goes_without_the_garbage_collector(answer):
+    gc.disable()
+    try:
+        incoming = Watched(MAX_BYTES)
+        alive = weakref.ref(incoming)
+        incoming.take(answer)
+        incoming.settle(ErrorType.TIMEOUT)
+        del incoming
+        assert alive() is None
+    finally:
+        gc.enable()

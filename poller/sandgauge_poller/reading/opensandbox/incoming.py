@@ -54,6 +54,9 @@ class Incoming:
 
     def take(self, data: bytes) -> bool:
         """Take in what came; return whether the answer is settled."""
+        if self.is_settled:
+            self.leaves_connection_open = False
+            return True
         self._received += len(data)
         try:
             self._parser.feed_data(data)
@@ -77,6 +80,7 @@ class Incoming:
         if self.is_settled:
             return
         self.is_settled = True
+        del self._parser  # which holds this answer: of a thousand such pairs a second, the garbage collector would stop all
         # A status other than 200 tells more than what became of its body.
         self.failure = error_of(self.status) or failure
         if failure is not None:
