@@ -80,7 +80,7 @@ class Incoming:
         if self.is_settled:
             return
         self.is_settled = True
-        del self._parser  # which holds this answer: of a thousand such pairs a second, the garbage collector would stop all
+        del self._parser  # the two hold each other, and a look for garbage stops every reading
         # A status other than 200 tells more than what became of its body.
         self.failure = error_of(self.status) or failure
         if failure is not None:
