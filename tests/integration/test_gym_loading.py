@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import zipfile
-from contextlib import closing
+from contextlib import suppress
 from socket import create_server
 
 import pytest
@@ -19,6 +19,7 @@ from support.real_collector import collector
 from support.real_parts import require
 from support.scenario_run import GROUPS_ENABLED, LENS_ABSENT, TelemetrySetup, run_scenarios
 from support.stock_gym import stock_gym
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.integration
 
@@ -127,14 +128,19 @@ def test_the_console_prints_each_span_as_a_line():
     assert ended.stderr == ""
 
 
+def is_free(port):
+    with suppress(OSError), create_server(("127.0.0.1", port)):
+        return True
+    return False
+
+
 @pytest.fixture
 def usual_ports():
-    """The ports that the document's own command line means."""
-    for port in (4317, 4318):
-        try:
-            closing(create_server(("127.0.0.1", port))).__enter__().close()
-        except OSError:
-            require(f"port {port}", None, "something else on this machine listens on it")
+    """The ports that the document's own command line means; another run of the tests has them for a few seconds."""
+    try:
+        wait_until(lambda: is_free(4317) and is_free(4318), timeout_s=120, what="free ports", interval_s=1)
+    except TimeoutError:
+        require("ports 4317 and 4318", None, "something else on this machine listens there")
 
 
 COMMAND_LINE = {"NEMO_GYM_OTEL_ENABLED": "1", "OTEL_EXPORTER_OTLP_ENDPOINT": "http://localhost:4317"}
