@@ -28,6 +28,7 @@ class World:
     def __init__(self, folder, batches, *, failures=0):
         self.batches, self.failures = list(batches), failures
         self.said = []
+        self.asked_for_more = asyncio.Event()
         self.spans = Counter()
         metrics = SimpleNamespace(spans=self._count, conflict=lambda _: None)
         intake = Intake(self._commit, metrics, Quarantine(folder, lambda: NOW_NS), lambda: NOW_NS)
@@ -45,6 +46,7 @@ class World:
 
     async def getmany(self, **_):
         if not self.batches:
+            self.asked_for_more.set()  # it is done with all there was
             await asyncio.Event().wait()
         batch = self.batches.pop(0)
         if isinstance(batch, Exception):
@@ -56,9 +58,8 @@ class World:
 
     async def run(self):
         running = asyncio.create_task(self.feed.run())
-        async with asyncio.timeout(30):
-            while self.batches or "offsets" not in self.said[-1:]:  # noqa: ASYNC110  # it has no event
-                await asyncio.sleep(0.01)
+        async with asyncio.timeout(60):
+            await self.asked_for_more.wait()
         running.cancel()
 
 
