@@ -135,8 +135,11 @@ class _ServedOsb(ServedInThread):
 
 @contextmanager
 def osb_in_thread(settings: DeploymentSettings | None = None) -> Iterator[SimulatedOsb]:
-    """Run a deployment in a thread of this process."""
-    settings = replace(settings or DeploymentSettings(), control=True)
+    """Run a deployment in a thread of this process. Where nothing else is said a reading blocks a tenth of a second.
+
+    The real one blocks a whole, which leaves of its two too little for a busy machine.
+    """
+    settings = replace(settings or DeploymentSettings(metrics_delay_s=0.1), control=True)
     with _ServedOsb(settings) as served, closing(SimulatedOsb(served.url, settings.api_key)) as osb:
         yield osb
 

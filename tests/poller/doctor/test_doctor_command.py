@@ -26,7 +26,7 @@ PROXIES = {
 
 @pytest.fixture
 def osb():
-    with osb_in_thread(DeploymentSettings(api_key=KEY, proxy_needs_key=True)) as deployment:
+    with osb_in_thread(DeploymentSettings(api_key=KEY, proxy_needs_key=True, metrics_delay_s=0.1)) as deployment:
         yield deployment
 
 

@@ -6,22 +6,14 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import requests
 
-from sandgauge_demo.deployment import DeploymentSettings, Route
+from sandgauge_demo.deployment import Route
 from sandgauge_schemas import names
 from support.feed import feed, start_span, stop_span
-from support.simulated_osb import osb_in_thread
 
 SAMPLE, SUMMARY = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY
 FINAL = names.NEMO_GYM_SANDBOX_SAMPLE_FINAL
 OFTEN = {"sampling": {"collection_interval": "2s"}}
 SELDOM = {"sampling": {"collection_interval": "1h"}}
-
-
-@pytest.fixture
-def osb():
-    """Block for less than the real second, which leaves room for a loaded machine within a deletion's two."""
-    with osb_in_thread(DeploymentSettings(metrics_delay_s=0.5)) as deployment:
-        yield deployment
 
 
 def ask(poller, sandbox_id):

@@ -31,7 +31,7 @@ A_GIGABYTE = 10**9
 BLOCK = b"1" * 2**16
 WAYS = {"direct": False, "proxied": True}
 HEALTHY = ("healthy-0", "healthy-1", "healthy-2")
-LEAST_READINGS = 2
+LEAST_READINGS, LEAST_OF_HEALTHY = 2, 6
 MEMORY = 32 * 2**20
 """What all these readings take together at most, some of which are offered a gigabyte."""
 
@@ -153,6 +153,8 @@ def seen(tmp_path_factory):
                 ids = [f"{case}.{deployment['name']}" for case in cases]
                 feed(poller.endpoint, *(start_span(sandbox_id, attributes=scope) for sandbox_id in ids))
             sink.wait_for(lambda _: all(len(readings(id_)) >= LEAST_READINGS for id_ in expected))
+            healthy = {f"{id_}.{way}" for id_ in HEALTHY for way in WAYS}
+            sink.wait_for(lambda _: all(len(readings(id_)) >= LEAST_OF_HEALTHY for id_ in healthy))
             assert peak_memory(poller.pid) - before < MEMORY
         assert poller.complaints() == []
         assert sink.violations == []

@@ -56,13 +56,13 @@ def an_expiry_in_the_past_ends_nothing_that_still_runs(world):
 
 @STORIES.tell
 def what_expires_is_told_as_expired(world):
-    life = world.docker(timeout_s=6.0).begin()
+    life = world.docker(timeout_s=15.0).begin()
     assert end_of(life.summary()) == "expired"
 
 
 @STORIES.tell
 def a_renewed_sandbox_lives_on(world):
-    life = world.docker(timeout_s=8.0).start()
+    life = world.docker(timeout_s=15.0).start()
     life.osb.wait_for(1, Route.GET, life.id, timeout_s=60)
     life.osb.change(life.id, expires_at=4_000_000_000.0)
     # The question just after the first expiry learns of the second.
