@@ -14,10 +14,11 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
+from sandgauge_poller.ingest.spans import MOST_LIFECYCLE_SPANS
 from sandgauge_schemas import names
 from support.feed import rollout_span, start_span, stop_span
 from support.forged_spans import forged_batches
-from support.otlp_encodings import to_protobuf
+from support.otlp_encodings import to_json, to_protobuf
 from support.otlp_json import GYM_CASES, captured, from_resource, new_trace_id, span, traces
 
 JSON, PROTOBUF = "application/json", "application/x-protobuf"
@@ -57,8 +58,10 @@ def hurting_bodies() -> tuple[Fuzzed, ...]:
         _packed("spans of empty attributes", PROTOBUF, _filled(_field(2, _START + b"\x4a\x00" * 50_000)), TOO_LARGE),
         _packed("unknown fields", PROTOBUF, b"\x78\x00" * (LIMIT // 2), TOO_LARGE),
         _packed("short start spans", PROTOBUF, _filled(_field(2, _START)), TOO_LARGE),
-        _packed("as many start spans as may be", PROTOBUF, _in_scope(_field(2, _START) * 45_000), TAKEN),
-        _packed("as many distinct start spans as may be", PROTOBUF, next(forged_batches(45_000, 45_000)), TAKEN),
+        _packed("as many start spans as may be", PROTOBUF, _in_scope(_field(2, _START) * MOST_LIFECYCLE_SPANS), TAKEN),
+        _packed("too many start spans", PROTOBUF, _in_scope(_field(2, _START) * 45_000), TOO_LARGE),
+        _packed("as many distinct start spans as may be", PROTOBUF, _most_sandboxes(), TAKEN),
+        _packed("as many distinct start spans as may be", JSON, _as_json(_most_sandboxes()), TAKEN),
         _packed("distinct attributes", PROTOBUF, _filled(_field(2, _START + _distinct(2000)), most=480), TAKEN),
         _packed("many attributes", PROTOBUF, _many_attributes(), TAKEN),
         _packed("deep values", PROTOBUF, _deep_protobuf(), REFUSED),
@@ -168,6 +171,14 @@ def _every_kind() -> dict[str, Any]:
     request = span(names.SPAN_GYM_SANDBOX_REQUEST, {names.NEMO_GYM_SANDBOX_REQUEST_ID: "r-1"}, trace_id=trace_id)
     spans = [start_span("s-1", trace_id=trace_id), stop_span("s-1", trace_id=trace_id), rollout_span(trace_id, "7-0")]
     return traces(from_resource({names.NEMO_RUN_ID: "run-1"}, request, *spans, span("another")))
+
+
+def _most_sandboxes() -> bytes:
+    return next(forged_batches(MOST_LIFECYCLE_SPANS, MOST_LIFECYCLE_SPANS))
+
+
+def _as_json(body: bytes) -> bytes:
+    return json.dumps(to_json(ExportTraceServiceRequest.FromString(body))).encode()
 
 
 def _attributes(count: int) -> dict[str, Any]:

@@ -35,8 +35,15 @@ KEPT_ATTRIBUTES = frozenset({*REQUEST_KEYS, *START_KEYS})
 MOST_SPANS = 50_000
 """Most spans of one request: six times what a Collector puts into one unless told otherwise."""
 
+MOST_LIFECYCLE_SPANS = 12_000
+"""Most of these that are lifecycle spans: to store so many and follow their sandboxes takes a second."""
+
 MOST_ITEMS = 1_000_000
 """Most fields of one request in protobuf, or commas and opening brackets in JSON: each takes up to 250 bytes."""
+
+
+ASK_EACH = 64
+"""Spans from one question to the next whether a body is still wanted: a millisecond."""
 
 
 class UndecodableError(ValueError):
@@ -53,7 +60,10 @@ class TooManyItemsError(UndecodableError):
     reason = SpanReason.TOO_MANY_ITEMS
 
     def __init__(self) -> None:
-        super().__init__(f"more than {MOST_SPANS} spans, or {MOST_ITEMS} fields or values; send smaller batches")
+        super().__init__(
+            f"more than {MOST_SPANS} spans, {MOST_LIFECYCLE_SPANS} lifecycle spans, or {MOST_ITEMS} fields or values; "
+            "send smaller batches"
+        )
 
 
 class AbandonedError(Exception):
@@ -94,10 +104,13 @@ class Decoded:
     is_wanted: Callable[[], bool] = field(default=always, compare=False)
     spans: list[SpanData] = field(default_factory=list)
     passed_over: Counter[SpanReason] = field(default_factory=Counter)
+    _count: int = field(default=0, compare=False)
 
     def add(self, span: SpanData) -> None:
         """Keep a span; raises TooManyItemsError."""
         self.spans.append(span)
+        if len(self.spans) > MOST_LIFECYCLE_SPANS:
+            raise TooManyItemsError
         self._check()
 
     def pass_over(self, reason: SpanReason) -> None:
@@ -106,10 +119,11 @@ class Decoded:
         self._check()
 
     def _check(self) -> None:
-        if not self.is_wanted():
-            raise AbandonedError
-        if len(self.spans) + self.passed_over.total() > MOST_SPANS:
+        self._count += 1
+        if self._count > MOST_SPANS:
             raise TooManyItemsError
+        if self._count % ASK_EACH == 0 and not self.is_wanted():
+            raise AbandonedError
 
 
 class AttributeCollector:
@@ -156,7 +170,8 @@ def sender_of(service_name: object, service_version: object) -> str | None:
 
 def inherit(values: dict[str, AttributeValue], resource: dict[str, AttributeValue]) -> dict[str, AttributeValue]:
     """Return a span's attributes with the join keys of its Resource where it has none of its own."""
-    for key in RESOURCE_KEYS:
-        if key not in values and key in resource:
-            values[key] = resource[key]
+    if resource:
+        for key in RESOURCE_KEYS:
+            if key not in values and key in resource:
+                values[key] = resource[key]
     return values

@@ -33,7 +33,9 @@ class WireReader:
         """
         at, end = 0, len(message)
         while at < end:
-            self.spend(1)
+            self._left -= 1
+            if self._left < 0:
+                raise TooManyItemsError
             tag = message[at]
             at += 1
             if tag > _LAST_BYTE:
@@ -57,6 +59,8 @@ class WireReader:
 
 def _varint(message: memoryview, at: int) -> tuple[int, int]:
     """Return the number that begins there, and where the next thing begins."""
+    if at + 1 < len(message) and message[at + 1] <= _LAST_BYTE < message[at]:  # as nearly all lengths of spans are
+        return message[at] & 0x7F | message[at + 1] << 7, at + 2
     value = shift = 0
     for byte in message[at : at + _LONGEST_VARINT]:
         at += 1

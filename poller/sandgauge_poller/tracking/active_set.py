@@ -147,8 +147,7 @@ class ActiveSet:
         previous, agreed = sandbox.lifecycle.start, not sandbox.lifecycle.conflicting
         names = sandbox.lifecycle.rollout_names
         sandbox.lifecycle = sandbox.lifecycle.with_start(event)
-        if sandbox.lifecycle.rollout_names != names:
-            self._rename(sandbox, names)
+        self._rename(sandbox, names, sandbox.lifecycle.rollout_names)
         for owner in self._routing.stop_owners(key.owner):
             stop = self._waiting_stops.get(SandboxKey(owner, key.sandbox_id))
             if stop is not None:
@@ -183,12 +182,14 @@ class ActiveSet:
             sandbox.rollout = earliest(sandbox.rollout, event)
         return [Change(ChangeKind.KEYS_LEARNT, sandbox) for sandbox in changed.values()]
 
-    def _rename(self, sandbox: Tracked, before: frozenset[RolloutName]) -> None:
+    def _rename(self, sandbox: Tracked, before: frozenset[RolloutName], names: frozenset[RolloutName]) -> None:
         """Look for a sandbox's rollout under other names than before."""
+        if names == before:
+            return
         for name in before:
             _remove(self._by_rollout, name, sandbox)
         sandbox.rollout = None
-        for name in sandbox.lifecycle.rollout_names:
+        for name in names:
             self._by_rollout.setdefault(name, []).append(sandbox)
             rollout = self._rollouts.get(name)
             if rollout is not None:

@@ -37,11 +37,14 @@ def insert_events(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> l
     """Store events; return for each whether it was news (not a repeat, and not of a sandbox that is done with).
 
     A few statements for many rows: each gives the interpreter away and has to get it back, which under load takes much
-    longer than the row.
+    longer than the row. Rows are stored in the order of their table, so that each of its pages is looked for once.
     """
-    news: list[bool] = []
+    news = [False] * len(rows)
+    in_order = sorted(range(len(rows)), key=lambda at: (rows[at].event.trace_id, rows[at].event.span_id))
     for at in range(0, len(rows), _ROWS_AT_ONCE):
-        news += _insert_events(connection, rows[at : at + _ROWS_AT_ONCE])
+        part = in_order[at : at + _ROWS_AT_ONCE]
+        for number, is_news in zip(part, _insert_events(connection, [rows[number] for number in part]), strict=True):
+            news[number] = is_news
     return news
 
 

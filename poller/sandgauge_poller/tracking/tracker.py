@@ -1,8 +1,10 @@
 """The way of an event: into the store, then into the active set; its sender is answered in between."""
 
+import asyncio
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import TypeVar
 
 from sandgauge_poller.ingest.event_json import EventKind
 from sandgauge_poller.ingest.events import LifecycleEvent, NotStoredError, StartEvent, StopEvent
@@ -17,6 +19,11 @@ from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import SpanOutcome
 
 logger = logging.getLogger(__name__)
+
+_Item = TypeVar("_Item")
+
+_AT_ONCE = 250
+"""Events that are looked at, or folded in, before the loop goes on with its readings: a few milliseconds."""
 
 _RECENTLY_DONE = 10_000
 """Sandboxes remembered in memory as done with; the store remembers them longer."""
@@ -99,7 +106,10 @@ class Tracker:
         """
         newcomers: set[SandboxKey] = set()
         try:
-            return await self._commit([self._admit(event, newcomers) for event in events])
+            rows: list[EventRow | None] = []
+            async for part in _in_turns(events):
+                rows += [self._admit(event, newcomers) for event in part]
+            return await self._commit(rows)
         except StateError as error:
             raise NotStoredError(str(error)) from error
         finally:
@@ -108,19 +118,18 @@ class Tracker:
     async def _commit(self, rows: Sequence[EventRow | None]) -> list[SpanOutcome]:
         admitted = [row for row in rows if row is not None]
         news = iter(await self._database.write(lambda connection: _insert(connection, admitted)))
-        outcomes = []
-        for row in rows:
-            if row is None:
-                outcomes.append(SpanOutcome.REJECTED)
-            elif next(news) and not self._is_done(row):
-                outcomes.append(SpanOutcome.ACCEPTED)
-                if row.is_elsewhere:
-                    continue
-                for change in self._active.apply(row.event):
-                    self._on_change(change)
-            else:
-                outcomes.append(SpanOutcome.REPEATED)
+        outcomes: list[SpanOutcome] = []
+        async for part in _in_turns(rows):
+            outcomes += [SpanOutcome.REJECTED if row is None else self._fold(row, is_news=next(news)) for row in part]
         return outcomes
+
+    def _fold(self, row: EventRow, *, is_news: bool) -> SpanOutcome:
+        if not is_news or self._is_done(row):
+            return SpanOutcome.REPEATED
+        if not row.is_elsewhere:
+            for change in self._active.apply(row.event):
+                self._on_change(change)
+        return SpanOutcome.ACCEPTED
 
     async def finish(self, sandbox: Tracked, now_ns: int) -> None:
         """Let go of a sandbox that is done with."""
@@ -172,6 +181,14 @@ class Tracker:
     def _is_done(self, row: EventRow) -> bool:
         """Whether the sandbox was finished while its event was on its way to the store."""
         return row.key is not None and self._done.get(row.key) is not None
+
+
+async def _in_turns(items: Sequence[_Item]) -> AsyncIterator[Sequence[_Item]]:
+    """Yield a few items at a time, and let readings go on in between."""
+    for at in range(0, len(items), _AT_ONCE):
+        if at:
+            await asyncio.sleep(0)
+        yield items[at : at + _AT_ONCE]
 
 
 def _insert(connection: sqlite3.Connection, rows: Sequence[EventRow]) -> list[bool]:

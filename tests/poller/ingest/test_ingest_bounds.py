@@ -97,6 +97,22 @@ def test_the_number_of_spans_is_bounded_exactly(monkeypatch, most, fits):
                 decode(body)
 
 
+@pytest.mark.parametrize(("most", "fits"), [(2, True), (1, False)])
+def test_the_number_of_lifecycle_spans_is_bounded_exactly(monkeypatch, most, fits):
+    monkeypatch.setattr(spans_module, "MOST_LIFECYCLE_SPANS", most)
+    one = span(names.SPAN_GYM_SANDBOX_START, {names.NEMO_GYM_SANDBOX_ID: "a"})
+    bodies = {
+        decode_json: json.dumps(traces(from_resource({}, one, one, *[span("another")] * 5))).encode(),
+        decode_protobuf: request(start("a"), start("b"), *[Span(name="another")] * 5),
+    }
+    for decode, body in bodies.items():
+        if fits:
+            assert len(decode(body).spans) == 2
+        else:
+            with pytest.raises(TooManyItemsError):
+                decode(body)
+
+
 async def test_too_many_items_are_413_and_counted(ingest, monkeypatch, silent_log):
     monkeypatch.setattr(spans_module, "MOST_SPANS", 0)
     answer = await ingest.post(request(start("a")), PROTOBUF)

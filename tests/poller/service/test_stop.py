@@ -10,6 +10,7 @@ from contextlib import ExitStack, closing, contextmanager
 import pytest
 
 from sandgauge_demo.deployment import Route
+from sandgauge_poller.ingest.spans import MOST_LIFECYCLE_SPANS
 from sandgauge_poller.tracking.database import STORE_FILE
 from sandgauge_schemas import names
 from support.delivered import ids_in
@@ -24,8 +25,8 @@ pytestmark = pytest.mark.load  # for the clock that they look at
 ALLOCATION = names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION
 SAMPLE = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
 WITHIN_S = 5.0
-SPANS = 45_000
-"""About as many as one request may hold."""
+BODIES = 12
+"""More than can be taken in while it stops."""
 
 
 @contextmanager
@@ -135,7 +136,8 @@ def test_a_body_that_is_being_understood_holds_nothing_up(tmp_path):
     poller = RunningPoller(tmp_path, {"tracking": {"max_sandboxes": 50_000}})
     poller.start()
     objects = [body for body in hurting_bodies() if body.kind == "as many objects as may be"]
-    spans = [Fuzzed("spans", PROTOBUF, body, TAKEN) for body in forged_batches(3 * SPANS, SPANS)]
+    batches = forged_batches(BODIES * MOST_LIFECYCLE_SPANS, MOST_LIFECYCLE_SPANS)
+    spans = [Fuzzed("spans", PROTOBUF, body, TAKEN) for body in batches]
     with ExitStack() as stack:
         senders = [stack.enter_context(sent(poller.endpoint, body)) for body in [*objects, *spans]]
         code, took_s = stop(poller)
@@ -146,7 +148,7 @@ def test_a_body_that_is_being_understood_holds_nothing_up(tmp_path):
     assert answers[-1] == b"", "there is no answer to what is not stored: its sender sends it again"
     acknowledged = sum(one.startswith(b"HTTP/1.1 200") for one in answers[len(objects) :])
     with closing(sqlite3.connect(tmp_path / "state" / STORE_FILE)) as store:
-        assert store.execute("SELECT count(*) FROM event").fetchone()[0] >= acknowledged * SPANS
+        assert store.execute("SELECT count(*) FROM event").fetchone()[0] >= acknowledged * MOST_LIFECYCLE_SPANS
     assert poller.complaints() == []
 
 

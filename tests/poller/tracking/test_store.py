@@ -117,6 +117,16 @@ def test_a_repeat_within_one_request_is_no_news():
         assert store.insert_events(connection, [row(start(1)), row(start(1))]) == [True, False]
 
 
+@given(st.lists(st.integers(1, 12), max_size=30), st.lists(st.integers(1, 12), max_size=30), st.integers(1, 7))
+def test_what_is_news_is_said_in_the_order_of_the_events_whatever_the_order_of_the_table(before, after, at_once):
+    with opened() as connection, pytest.MonkeyPatch.context() as patch:
+        patch.setattr(store, "_ROWS_AT_ONCE", at_once)
+        seen = set()
+        for numbers in (before, after):
+            expected = [not (number in seen or seen.add(number)) for number in numbers]
+            assert store.insert_events(connection, [row(start(number)) for number in numbers]) == expected
+
+
 def test_a_sandbox_that_is_done_with_takes_no_event_any_more():
     with opened() as connection:
         store.insert_events(connection, [row(start(1))])
