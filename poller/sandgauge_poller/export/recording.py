@@ -8,10 +8,11 @@ from sandgauge_poller.export.outbox import OutboxItem, Rank
 from sandgauge_poller.export.sandbox_encoding import SandboxEncoding
 from sandgauge_poller.export.series import MILLISECOND_NS, Observed, Points, advance
 from sandgauge_poller.export.spans import record_span
-from sandgauge_poller.export.usage import USAGE_QUANTITIES, total_cpu_time_s
+from sandgauge_poller.export.usage import total_cpu_time_s
 from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading, Usage
 from sandgauge_poller.tracking.active_set import Tracked
-from sandgauge_poller.tracking.progress import MOST_FAILED_KEPT, Progress, UsageProgress
+from sandgauge_poller.tracking.progress import Progress, ReadingAccount
+from sandgauge_poller.tracking.quantities import EXECD_QUANTITIES, USAGE_QUANTITIES
 from sandgauge_poller.tracking.sender_clock import lifetime_s
 from sandgauge_schemas import names
 from sandgauge_schemas.names import ErrorType
@@ -63,12 +64,13 @@ def record_sample(
     progress, usage = sandbox.progress, reading.usage
     progress.missed += missed
     if usage is None:
-        progress.failed_in_a_row_ns = [*progress.failed_in_a_row_ns, reading.window.start_ns][-MOST_FAILED_KEPT:]
+        progress.count_failed(reading.window.start_ns)
         status = ReadingStatus(source=reading.source, error_type=reading.error_type)
         head = encoding.head(names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, reading.source)
         attributes = SampleRecord(keys=encoding.keys, status=status, final=is_final or None).to_attributes()
     else:
-        _count(progress, reading.window, usage)
+        progress.count_good(reading.window.start_ns)
+        progress.condense(usage_values(usage))
         head = encoding.sample_head(progress, reading.source)
         attributes = sample_attributes(
             usage.timestamp_ms,
@@ -113,10 +115,10 @@ def record_summary(sandbox: Tracked, encoding: SandboxEncoding, request: Request
         lifetime_s=lifetime_s(sandbox.lifecycle, progress),
         readings_count=readings.readings,
         readings_missed=readings.missed,
-        effective_interval_s=_effective_interval(readings),
+        effective_interval_s=readings.effective_interval_s,
         statistics={
             quantity: progress.statistics[metric].result()
-            for metric, quantity in (_QUANTITIES | USAGE_QUANTITIES).items()
+            for metric, quantity in (EXECD_QUANTITIES | USAGE_QUANTITIES).items()
             if metric in progress.statistics
         },
         cpu_scope=progress.cpu.scope if progress.cpu else None,
@@ -136,29 +138,13 @@ def record_summary(sandbox: Tracked, encoding: SandboxEncoding, request: Request
     return record_span(head, window, record.to_attributes(), rank=Rank.LASTING)
 
 
-_QUANTITIES = {
-    names.METRIC_GYM_SANDBOX_CPU_COUNT: "cpu_count",
-    names.METRIC_GYM_SANDBOX_CPU_USED_PERCENTAGE: "cpu_used_percentage",
-    names.METRIC_GYM_SANDBOX_MEMORY_TOTAL_MIB: "memory_total_mib",
-    names.METRIC_GYM_SANDBOX_MEMORY_USED_MIB: "memory_used_mib",
-}
-"""Metric of each quantity of execd's readings; the words are those of the records."""
-
-_numbers: Callable[[Usage], tuple[float | None, ...]] = attrgetter(*_QUANTITIES.values())
+_numbers: Callable[[Usage], tuple[float | None, ...]] = attrgetter(*EXECD_QUANTITIES.values())
 
 
 def usage_values(usage: Usage) -> dict[str, float]:
     """Return the numbers of a good reading by metric name."""
-    values = zip(_QUANTITIES, _numbers(usage), strict=True)
+    values = zip(EXECD_QUANTITIES, _numbers(usage), strict=True)
     return {metric: value for metric, value in values if value is not None}
-
-
-def _count(progress: Progress, window: ReadWindow, usage: Usage) -> None:
-    progress.readings += 1
-    progress.failed_in_a_row_ns = []
-    progress.first_reading_ns = progress.first_reading_ns or window.start_ns
-    progress.last_reading_ns = window.start_ns
-    progress.condense(usage_values(usage))
 
 
 def _count_restarts(progress: Progress, reading: AllocationReading) -> None:
@@ -180,14 +166,7 @@ def _count_restarts(progress: Progress, reading: AllocationReading) -> None:
     progress.started_ns, progress.restarts = started_ns, reading.restarts
 
 
-def _effective_interval(progress: Progress | UsageProgress) -> float | None:
-    first_ns, last_ns = progress.first_reading_ns, progress.last_reading_ns
-    if first_ns is None or last_ns is None or progress.readings < 2:  # noqa: PLR2004  # an interval has two ends
-        return None
-    return (last_ns - first_ns) / 1e9 / (progress.readings - 1)
-
-
-def _readings(sandbox: Tracked) -> Progress | UsageProgress:
+def _readings(sandbox: Tracked) -> ReadingAccount:
     """Return whose readings a summary counts: those of execd, or where it was never asked those of the usage source."""
     progress = sandbox.progress
     if progress.usage is None or progress.readings or progress.missed:

@@ -10,16 +10,11 @@ from sandgauge_poller.export.spans import record_span
 from sandgauge_poller.reading.usage.rates import UsageWindow, mark_of, window_since
 from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageObservation
 from sandgauge_poller.tracking.active_set import Tracked
-from sandgauge_poller.tracking.progress import MOST_FAILED_KEPT, Progress, UsageProgress
+from sandgauge_poller.tracking.progress import Progress, UsageProgress
+from sandgauge_poller.tracking.quantities import USAGE_QUANTITIES
 from sandgauge_schemas import names
 from sandgauge_schemas.names import ResourceSource, SampleScope
 from sandgauge_schemas.records import ReadingStatus, UsageRecord
-
-USAGE_QUANTITIES = {
-    names.METRIC_GYM_SANDBOX_CPU_USED_CORES: "cpu_used_cores",
-    names.METRIC_GYM_SANDBOX_MEMORY_WORKING_SET_MIB: "memory_working_set_mib",
-}
-"""Metric of each quantity of a usage source that a summary condenses; the words are those of the records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +35,7 @@ def record_usage(sandbox: Tracked, encoding: SandboxEncoding, answer: UsageAnswe
     usage.missed += missed
     record = UsageRecord(keys=sandbox.keys, status=ReadingStatus(source=answer.source, error_type=answer.error_type))
     if now is None:
-        usage.failed_in_a_row_ns = [*usage.failed_in_a_row_ns, answer.window.start_ns][-MOST_FAILED_KEPT:]
+        usage.count_failed(answer.window.start_ns)
         return UsageRecorded(_span(encoding, answer, record), Points())
     window = window_since(usage.mark, now, answer.window.start_ns - (usage.last_reading_ns or 0))
     if window is None:
@@ -113,10 +108,7 @@ def _usage_of(progress: Progress, source: ResourceSource) -> UsageProgress:
 
 
 def _take(usage: UsageProgress, answer: UsageAnswer, now: UsageObservation, window: UsageWindow) -> None:
-    usage.readings += 1
-    usage.failed_in_a_row_ns = []
-    usage.first_reading_ns = usage.first_reading_ns or answer.window.start_ns
-    usage.last_reading_ns = answer.window.start_ns
+    usage.count_good(answer.window.start_ns)
     if window.is_reset and usage.mark is not None:
         usage.resets += 1
         usage.earlier_cpu_time_s += usage.mark.cpu_time_s or 0.0

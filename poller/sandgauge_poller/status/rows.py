@@ -8,8 +8,8 @@ from sandgauge_poller.reading.scope import main_component
 from sandgauge_poller.status.fleet import Standing, began_ns, ended_ns, is_leaked
 from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.progress import ScopeDecision
+from sandgauge_poller.tracking.quantities import EXECD_QUANTITIES, USAGE_QUANTITIES
 from sandgauge_poller.tracking.recent import Hour, minute_of
-from sandgauge_schemas import names
 from sandgauge_schemas.names import ResourceSource
 from sandgauge_schemas.placement import Identity
 from sandgauge_schemas.records import Allocation, RequestRecord
@@ -19,17 +19,6 @@ Json = dict[str, Any]
 
 STEP_S = 60
 """Seconds from one point of a plot to the next."""
-
-_EXECD = {
-    names.METRIC_GYM_SANDBOX_CPU_COUNT: "cpu_count",
-    names.METRIC_GYM_SANDBOX_CPU_USED_PERCENTAGE: "cpu_used_percentage",
-    names.METRIC_GYM_SANDBOX_MEMORY_TOTAL_MIB: "memory_total_mib",
-    names.METRIC_GYM_SANDBOX_MEMORY_USED_MIB: "memory_used_mib",
-}
-_USAGE = {
-    names.METRIC_GYM_SANDBOX_CPU_USED_CORES: "cpu_used_cores",
-    names.METRIC_GYM_SANDBOX_MEMORY_WORKING_SET_MIB: "memory_working_set_mib",
-}
 
 
 def row(sandbox: Tracked, standing: Standing) -> Json:
@@ -81,7 +70,7 @@ def detailed_row(sandbox: Tracked, standing: Standing, request: RequestRecord | 
         "resets": progress.resets,
         "statistics": {
             key: {"min": found.min, "mean": found.mean, "max": found.max, "last": found.last}
-            for metric, key in (_EXECD | _USAGE).items()
+            for metric, key in (EXECD_QUANTITIES | USAGE_QUANTITIES).items()
             if metric in progress.statistics
             for found in (progress.statistics[metric].result(),)
         },
@@ -147,7 +136,7 @@ def _allocation(sandbox: Tracked) -> Json | None:
 
 def _reading(sandbox: Tracked) -> Json | None:
     progress, recent = sandbox.progress, sandbox.recent
-    numbers = _last(sandbox, _EXECD)
+    numbers = _last(sandbox, EXECD_QUANTITIES)
     if not numbers and not progress.failed_in_a_row_ns:
         return None
     failed = bool(progress.failed_in_a_row_ns)
@@ -175,7 +164,7 @@ def _usage(sandbox: Tracked) -> Json | None:
             "at": seconds(usage.last_reading_ns),
             "failed_in_a_row": len(usage.failed_in_a_row_ns),
             "error_type": recent.usage_error_type if recent is not None and failed else None,
-            **_last(sandbox, _USAGE),
+            **_last(sandbox, USAGE_QUANTITIES),
             "oom_kills": usage.kills,
         }
     )

@@ -8,7 +8,7 @@ from pydantic import TypeAdapter
 from sandgauge_schemas.names import EndReason, ResourceSource, SampleScope, ScopeEvidence
 from sandgauge_schemas.records import Allocation, ReadingStatus, Statistics
 
-MOST_FAILED_KEPT = 64
+_MOST_FAILED_KEPT = 64
 """Failed readings remembered in a row; a stop span comes within seconds, not after so many."""
 
 
@@ -69,8 +69,39 @@ class UsageMark:
     started_ns: int | None = None
 
 
+@dataclass(slots=True, kw_only=True)
+class ReadingAccount:
+    """How readings of one sandbox by one way went; times are ns since the epoch on the poller's clock."""
+
+    readings: int = 0
+    missed: int = 0
+    failed_in_a_row_ns: list[int] = field(default_factory=list)
+    """When the failed readings since the last good one began; the latest few."""
+    first_reading_ns: int | None = None
+    last_reading_ns: int | None = None
+
+    @property
+    def effective_interval_s(self) -> float | None:
+        """The mean time between two good readings; None of fewer than two."""
+        first_ns, last_ns = self.first_reading_ns, self.last_reading_ns
+        if first_ns is None or last_ns is None or self.readings < 2:  # noqa: PLR2004  # an interval has two ends
+            return None
+        return (last_ns - first_ns) / 1e9 / (self.readings - 1)
+
+    def count_good(self, start_ns: int) -> None:
+        """Count a good reading."""
+        self.readings += 1
+        self.failed_in_a_row_ns = []
+        self.first_reading_ns = self.first_reading_ns or start_ns
+        self.last_reading_ns = start_ns
+
+    def count_failed(self, start_ns: int) -> None:
+        """Remember a failed reading; whether it was missed is for others to say."""
+        self.failed_in_a_row_ns = [*self.failed_in_a_row_ns, start_ns][-_MOST_FAILED_KEPT:]
+
+
 @dataclass(slots=True)
-class UsageProgress:
+class UsageProgress(ReadingAccount):
     """What a usage source has told of one sandbox; its time stamps are the source's own, ns since the epoch."""
 
     source: ResourceSource
@@ -87,12 +118,6 @@ class UsageProgress:
     kills_watched: int = 0
     kills_told: int = 0
     """Kills as the last point of their series said."""
-    readings: int = 0
-    missed: int = 0
-    failed_in_a_row_ns: list[int] = field(default_factory=list)
-    """When the failed readings since the last good one began, on the poller's clock; the latest few."""
-    first_reading_ns: int | None = None
-    last_reading_ns: int | None = None
 
 
 @dataclass(slots=True)
@@ -104,7 +129,7 @@ class End:
 
 
 @dataclass(slots=True)
-class Progress:
+class Progress(ReadingAccount):
     """Everything that must survive a restart beside the events; times are ns since the epoch on the poller's clock."""
 
     allocation: Allocation | None = None
@@ -113,12 +138,6 @@ class Progress:
     """What the last allocation record said, its placement included; None before the first."""
     allocation_status: ReadingStatus | None = None
     """Status of the last allocation record."""
-    readings: int = 0
-    missed: int = 0
-    failed_in_a_row_ns: list[int] = field(default_factory=list)
-    """When the failed readings since the last good one began; the latest few."""
-    first_reading_ns: int | None = None
-    last_reading_ns: int | None = None
     statistics: dict[str, RunningStatistics] = field(default_factory=dict)
     cpu: ScopeDecision | None = None
     memory: ScopeDecision | None = None

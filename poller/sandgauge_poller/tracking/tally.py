@@ -11,22 +11,14 @@ from operator import attrgetter
 from typing import Any
 
 from sandgauge_poller.tracking.progress import Progress, RunningStatistics
-from sandgauge_schemas import names
-
-TALLIED_METRICS = (
-    names.METRIC_GYM_SANDBOX_CPU_COUNT,
-    names.METRIC_GYM_SANDBOX_CPU_USED_PERCENTAGE,
-    names.METRIC_GYM_SANDBOX_MEMORY_TOTAL_MIB,
-    names.METRIC_GYM_SANDBOX_MEMORY_USED_MIB,
-)
-"""The gauges of execd's readings, in the order of their numbers."""
+from sandgauge_poller.tracking.quantities import EXECD_QUANTITIES
 
 _LAYOUT = 1
 _NONE = -1
 _HEAD = struct.Struct("<B5q")
 _STATISTICS = struct.Struct("<q4d")
 _TIME = struct.Struct("<q")
-_FAILED_AT = _HEAD.size + len(TALLIED_METRICS) * (_STATISTICS.size + _TIME.size)
+_FAILED_AT = _HEAD.size + len(EXECD_QUANTITIES) * (_STATISTICS.size + _TIME.size)
 _NO_STATISTICS = bytes(_STATISTICS.size)
 _NO_SERIES = _TIME.pack(_NONE)
 
@@ -66,7 +58,7 @@ def dump_tally(progress: Progress) -> bytes:
         )
     ]
     statistics, series = progress.statistics, progress.series
-    for metric in TALLIED_METRICS:
+    for metric in EXECD_QUANTITIES:
         kept = statistics.get(metric)
         parts.append(
             _NO_STATISTICS if kept is None else _STATISTICS.pack(kept.count, kept.total, kept.min, kept.max, kept.last)
@@ -84,7 +76,7 @@ def apply_tally(progress: Progress, counts: bytes) -> None:
         if layout != _LAYOUT:
             raise ValueError(f"a tally of layout {layout}")
         at = _HEAD.size
-        for metric in TALLIED_METRICS:
+        for metric in EXECD_QUANTITIES:
             count, *numbers = _STATISTICS.unpack_from(counts, at)
             (series_ns,) = _TIME.unpack_from(counts, at + _STATISTICS.size)
             at += _STATISTICS.size + _TIME.size

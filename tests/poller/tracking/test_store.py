@@ -23,8 +23,9 @@ from sandgauge_poller.tracking.progress import (
     load_progress,
 )
 from sandgauge_poller.tracking.progress_rows import ProgressRow
+from sandgauge_poller.tracking.quantities import EXECD_QUANTITIES
 from sandgauge_poller.tracking.store import EventRow
-from sandgauge_poller.tracking.tally import TALLIED_METRICS, apply_tally, dump_tally
+from sandgauge_poller.tracking.tally import apply_tally, dump_tally
 from sandgauge_schemas.names import EndReason, ErrorType, ResourceSource, SampleScope, ScopeEvidence
 from sandgauge_schemas.records import JoinKeys, ReadingStatus, RequestRecord, StartRecord
 from sandgauge_schemas.resources import SandboxResources
@@ -204,7 +205,7 @@ def test_a_tally_holds_all_that_readings_change(before, after):
     for name in ("readings", "missed", "failed_in_a_row_ns", "first_reading_ns", "last_reading_ns", "cpu_zeros"):
         setattr(before, name, getattr(after, name))
     later, changed = load_progress(dump_progress(before)), load_progress(dump_progress(before))
-    for metric in TALLIED_METRICS:
+    for metric in EXECD_QUANTITIES:
         later.statistics[metric] = RunningStatistics(3, 6.0, 1.0, 3.0, 2.5)
         later.series[metric] = Series({"a": "b"}, 9)
         changed.series[metric] = Series({"a": "b"}, 7)
