@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable
 from http import HTTPStatus
+from typing import Any
 
 from aiohttp import hdrs, web
 
@@ -71,8 +72,23 @@ class Api:
 
     async def _answer(self, make: Callable[[], Json]) -> web.Response:
         async with self._one_at_a_time:
-            body = await asyncio.to_thread(lambda: json.dumps(make(), separators=(",", ":")).encode())
+            body = await asyncio.to_thread(lambda: _encoded(make()))
         answer = web.Response(body=body, content_type="application/json", headers={hdrs.CACHE_CONTROL: "no-store"})
         if len(body) > _WORTH_COMPRESSING:
             answer.enable_compression()
         return answer
+
+
+_in_text = json.JSONEncoder(separators=(",", ":")).encode
+
+
+def _encoded(told: Json) -> bytes:
+    """Encode each row by itself: the event loop gets its turn between two calls of the encoder, and within none."""
+    fields = (
+        f"{_in_text(key)}:{_rows(value) if isinstance(value, list) else _in_text(value)}" for key, value in told.items()
+    )
+    return f"{{{','.join(fields)}}}".encode()
+
+
+def _rows(rows: list[Any]) -> str:
+    return f"[{','.join(map(_in_text, rows))}]"

@@ -20,7 +20,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 _Judge = Callable[[Tracked, Fleet, int], bool]
 _Value = Callable[[Tracked, Fleet, int], Any]
 
-_DIGITS = re.compile(r"(\d+)")
+_DIGITS = re.compile(r"\d+")
 
 
 class Show(StrEnum):
@@ -58,10 +58,17 @@ class Order(StrEnum):
     DESCENDING = "desc"
 
 
-def _natural(text: str) -> tuple[tuple[int, str], ...]:
-    """Order digits by the number they make: rollout 10-0 comes after 9-0."""
-    parts = enumerate(_DIGITS.split(text))
-    return tuple((len(part.lstrip("0")), part.lstrip("0")) if at % 2 else (0, part) for at, part in parts)
+def _natural(text: str) -> str:
+    """Order digits by the number they make: rollout 10-0 comes after 9-0.
+
+    As text, since the sort of a fleet gives the interpreter to no other thread, and tuples take ten times as long.
+    """
+    return _DIGITS.sub(_number, text)
+
+
+def _number(digits: re.Match[str]) -> str:
+    found = digits[0].lstrip("0")
+    return chr(len(found)) + found
 
 
 def _rollout(sandbox: Tracked, _fleet: Fleet, _now_ns: int) -> Any:

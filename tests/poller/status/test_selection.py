@@ -75,6 +75,20 @@ def test_rows_come_in_order_and_those_that_lack_the_value_last_either_way(sort, 
         assert up[2:] == down[2:], "what has no number stays where it was"
 
 
+@given(st.lists(st.tuples(st.sampled_from(["a", "a-", "ab"]), st.integers(0, 10**20), st.integers(0, 12)), max_size=6))
+def test_ids_are_ordered_by_the_numbers_in_them(parts):
+    sandboxes = [tracked(f"{name}{number}-{last}") for name, number, last in parts]
+    found = parse_selection({"sort": "sandbox"}).of(fleet(*sandboxes), NOW_NS)
+    expected = [f"{name}{number}-{last}" for name, number, last in sorted(parts, key=_with_the_number_first)]
+    assert [sandbox.key.sandbox_id for sandbox in found] == expected
+
+
+def _with_the_number_first(part):
+    name, number, last = part
+    # A digit comes before whatever else a name goes on with.
+    return name.ljust(2, "\0"), number, last
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [
