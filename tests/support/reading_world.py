@@ -11,9 +11,7 @@ from sandgauge_poller.ingest.events import LifecycleEvent, RolloutEvent, StartEv
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.context import ReadingContext, ReadingSettings
 from sandgauge_poller.reading.loop import ReadingLoop
-from sandgauge_poller.reading.provider import (
-    SandboxState,
-)
+from sandgauge_poller.reading.provider import SandboxState
 from sandgauge_poller.reading.schedule import Pacer
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
 from sandgauge_poller.tracking.progress import Progress
@@ -124,6 +122,17 @@ class World:
         await self.wait_for(lambda: len(self.provider.times("sample")) > begun)
         await self.until(self.provider.times("sample")[-1] + 3)
         return self.provider.times("sample")[-1] + 3
+
+    async def live_between_readings(self) -> float:
+        """Let a start span come in and be read; return when no reading is on its way, nor due soon."""
+        self.start()
+        return await self.between_readings(20)
+
+    async def read_before_deletion(self) -> float:
+        """Do the same, and then read before the deletion; return when that was asked for."""
+        asked = await self.live_between_readings()
+        await self.loop.final_reading("s-1")
+        return asked
 
     def restore(self, events: list[LifecycleEvent], progress: dict[str, Progress]) -> None:
         """Bring sandboxes back as after a restart."""

@@ -18,8 +18,7 @@ PAUSED = SandboxState.PAUSED
 @in_virtual_time
 async def test_it_is_taken_at_once_and_is_the_last_one():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
+        asked = await w.live_between_readings()
         assert await w.loop.final_reading("s-1") is RECORDED
         assert [entry.at for entry in w.final()] == [asked + 1]
         w.delete(error=ErrorType.CONNECTION)
@@ -80,8 +79,7 @@ async def test_one_that_is_being_recorded_when_it_is_asked_for_is_too_early():
 @in_virtual_time
 async def test_those_who_ask_meanwhile_share_it_and_who_asks_later_gets_a_fresh_one():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
+        asked = await w.live_between_readings()
         first = asyncio.create_task(w.loop.final_reading("s-1"))
         await w.until(asked + 0.9)
         assert await w.loop.final_reading("s-1") is await first is RECORDED
@@ -108,8 +106,7 @@ async def test_a_sandbox_whose_first_reading_is_still_to_come_has_it_then():
 @in_virtual_time
 async def test_one_that_is_given_up_is_recorded_all_the_same():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
+        asked = await w.live_between_readings()
         w.provider["s-1"].sample_takes_s = 5
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(w.loop.final_reading("s-1"), 1.9)
@@ -121,8 +118,7 @@ async def test_one_that_is_given_up_is_recorded_all_the_same():
 @in_virtual_time
 async def test_one_that_failed_is_recorded_and_nothing_is_asked_for_its_sake():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
+        asked = await w.live_between_readings()
         w.delete(error=ErrorType.CONNECTION)
         assert await w.loop.final_reading("s-1") is RECORDED
         await w.until(asked + 20)
@@ -151,8 +147,7 @@ async def test_what_back_off_put_off_until_then_is_missed():
 @in_virtual_time
 async def test_the_end_that_comes_meanwhile_takes_nothing_from_it():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
+        asked = await w.live_between_readings()
         reading = asyncio.create_task(w.loop.final_reading("s-1"))
         await w.until(asked + 0.5)
         w.stop()
@@ -165,8 +160,7 @@ async def test_the_end_that_comes_meanwhile_takes_nothing_from_it():
 @in_virtual_time
 async def test_one_that_fails_since_the_sandbox_has_ended_is_no_reading():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
+        asked = await w.live_between_readings()
         w.delete(error=ErrorType.CONNECTION)
         reading = asyncio.create_task(w.loop.final_reading("s-1"))
         await w.until(asked + 0.5)
@@ -178,8 +172,7 @@ async def test_one_that_fails_since_the_sandbox_has_ended_is_no_reading():
 @in_virtual_time
 async def test_a_fault_of_our_own_is_no_record_and_tried_again(caplog):
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
+        asked = await w.live_between_readings()
         w.sink.failures["sample"] = 1
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(w.loop.final_reading("s-1"), 1.9)
@@ -219,19 +212,16 @@ async def test_where_two_deployments_have_the_id_both_are_read_and_the_one_that_
     [({}, {"hint": 0}), ({"collection_interval": 0}, {"hint": 5}), ({}, {"provider": "fake"}), ({}, None)],
     ids=["hint 0", "interval 0", "no such deployment", "unknown"],
 )
-def test_what_is_not_read_is_not_read_then_either(settings, sandbox):
-    @in_virtual_time
-    async def scenario():
-        async with world(**settings) as w:
-            if sandbox is not None:
-                await w.live(1, **sandbox)
-            assert await w.loop.final_reading("s-1") is NOT_READ
-            w.stop(failed=True)
-            await w.until(100)
-            assert w.provider.calls == w.sink.entries == []
-            assert w.context.paces == {}
-
-    scenario()
+@in_virtual_time
+async def test_what_is_not_read_is_not_read_then_either(settings, sandbox):
+    async with world(**settings) as w:
+        if sandbox is not None:
+            await w.live(1, **sandbox)
+        assert await w.loop.final_reading("s-1") is NOT_READ
+        w.stop(failed=True)
+        await w.until(100)
+        assert w.provider.calls == w.sink.entries == []
+        assert w.context.paces == {}
 
 
 @in_virtual_time
@@ -250,8 +240,7 @@ async def test_a_paused_sandbox_is_not_read_and_its_state_is_asked_for_as_before
 @in_virtual_time
 async def test_a_sandbox_that_has_ended_or_whose_stop_has_just_come_is_not_read():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
+        asked = await w.live_between_readings()
         w.stop()
         assert await w.loop.final_reading("s-1") is NOT_READ
         await w.until(asked + 3)

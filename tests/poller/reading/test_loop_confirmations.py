@@ -112,21 +112,18 @@ async def test_a_sandbox_whose_end_was_all_recorded_is_let_go_after_a_restart():
 
 
 @pytest.mark.parametrize("kind", ["ended", "summary", "changed", "sample"])
-def test_a_record_that_fails_leaves_no_sandbox_without_the_rest_of_its_end(kind, caplog):
-    @in_virtual_time
-    async def scenario():
-        async with world() as w:
-            w.provider["s-1"].expires_at_ns = at(1000)
-            w.sink.failures[kind] = 1
-            await w.live(33)
-            w.stop()
-            w.delete()
-            await w.until(500)
-            assert len(w.sink.of("summary")) == 1
-            assert len(w.active) == 0
-            assert len(w.finished) == 1
-
-    scenario()
+@in_virtual_time
+async def test_a_record_that_fails_leaves_no_sandbox_without_the_rest_of_its_end(kind, caplog):
+    async with world() as w:
+        w.provider["s-1"].expires_at_ns = at(1000)
+        w.sink.failures[kind] = 1
+        await w.live(33)
+        w.stop()
+        w.delete()
+        await w.until(500)
+        assert len(w.sink.of("summary")) == 1
+        assert len(w.active) == 0
+        assert len(w.finished) == 1
     assert {record.levelname for record in caplog.records} == {"ERROR"}
 
 

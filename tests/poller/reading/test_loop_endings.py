@@ -15,28 +15,25 @@ NOT_FOUND, RUNNING = SandboxState.NOT_FOUND, SandboxState.RUNNING
 @pytest.mark.parametrize(
     ("expires_at", "reason"), [(None, "gone"), (at(1000), "gone"), (at(20), "expired"), (at(-100), "expired")]
 )
-def test_not_found_twice_is_the_end(expires_at, reason):
-    @in_virtual_time
-    async def scenario():
-        async with world() as w:
-            w.provider["s-1"].expires_at_ns = expires_at
-            await w.live(25)
-            assert len(w.active) == 1
-            w.delete()
-            w.provider["s-1"].expires_at_ns = None
-            await w.until(60)
-            asked = [time for time in w.provider.times("status") if time > 25]
-            assert len(asked) == 2
-            assert asked[1] - asked[0] >= 5
-            assert w.kinds()[-2:] == ["ended", "summary"]
-            assert w.summary()["reason"] == reason
-            assert w.summary()["missed"] == 0
-            assert len(w.finished) == 1
-            calls = len(w.provider.calls)
-            await w.until(1000)
-            assert len(w.provider.calls) == calls
-
-    scenario()
+@in_virtual_time
+async def test_not_found_twice_is_the_end(expires_at, reason):
+    async with world() as w:
+        w.provider["s-1"].expires_at_ns = expires_at
+        await w.live(25)
+        assert len(w.active) == 1
+        w.delete()
+        w.provider["s-1"].expires_at_ns = None
+        await w.until(60)
+        asked = [time for time in w.provider.times("status") if time > 25]
+        assert len(asked) == 2
+        assert asked[1] - asked[0] >= 5
+        assert w.kinds()[-2:] == ["ended", "summary"]
+        assert w.summary()["reason"] == reason
+        assert w.summary()["missed"] == 0
+        assert len(w.finished) == 1
+        calls = len(w.provider.calls)
+        await w.until(1000)
+        assert len(w.provider.calls) == calls
 
 
 @in_virtual_time
@@ -94,23 +91,20 @@ async def test_failures_while_the_control_plane_still_had_it_are_missed_and_late
     ("state", "reason"), [(SandboxState.TERMINATED, "terminated"), (SandboxState.FAILED, "failed")]
 )
 @pytest.mark.parametrize("oom_killed", [True, False, None])
-def test_an_entrypoint_that_ended_is_the_end_and_inspect_says_whether_memory_was_why(state, reason, oom_killed):
-    @in_virtual_time
-    async def scenario():
-        async with world() as w:
-            await w.live(25)
-            w.provider["s-1"].state = state
-            w.provider["s-1"].sample = ErrorType.HTTP_ERROR
-            w.provider["s-1"].oom_killed = oom_killed
-            await w.until(100)
-            assert (w.summary()["reason"], w.summary()["oom_killed"]) == (reason, oom_killed)
-            assert w.kinds()[-2:] == ["ended", "summary"]
-            assert w.finished == []
-            w.provider["s-1"].state = NOT_FOUND
-            await w.until(400)
-            assert len(w.finished) == 1
-
-    scenario()
+@in_virtual_time
+async def test_an_entrypoint_that_ended_is_the_end_and_inspect_says_whether_memory_was_why(state, reason, oom_killed):
+    async with world() as w:
+        await w.live(25)
+        w.provider["s-1"].state = state
+        w.provider["s-1"].sample = ErrorType.HTTP_ERROR
+        w.provider["s-1"].oom_killed = oom_killed
+        await w.until(100)
+        assert (w.summary()["reason"], w.summary()["oom_killed"]) == (reason, oom_killed)
+        assert w.kinds()[-2:] == ["ended", "summary"]
+        assert w.finished == []
+        w.provider["s-1"].state = NOT_FOUND
+        await w.until(400)
+        assert len(w.finished) == 1
 
 
 def fail(w, sandbox_id="s-1", oom_killed=False):
@@ -197,20 +191,17 @@ async def test_a_failure_that_was_none_is_forgotten():
 
 
 @pytest.mark.parametrize("state", [SandboxState.STOPPING, SandboxState.UNKNOWN])
-def test_a_sandbox_that_is_going_is_asked_for_until_it_is_gone(state):
-    @in_virtual_time
-    async def scenario():
-        async with world() as w:
-            await w.live(25)
-            w.provider["s-1"].state, w.provider["s-1"].sample = state, ErrorType.CONNECTION
-            await w.until(60)
-            assert w.sink.of("ended") == []
-            assert len(w.provider.times("status")) >= 5
-            w.provider["s-1"].state = NOT_FOUND
-            await w.until(80)
-            assert w.summary()["reason"] == "gone"
-
-    scenario()
+@in_virtual_time
+async def test_a_sandbox_that_is_going_is_asked_for_until_it_is_gone(state):
+    async with world() as w:
+        await w.live(25)
+        w.provider["s-1"].state, w.provider["s-1"].sample = state, ErrorType.CONNECTION
+        await w.until(60)
+        assert w.sink.of("ended") == []
+        assert len(w.provider.times("status")) >= 5
+        w.provider["s-1"].state = NOT_FOUND
+        await w.until(80)
+        assert w.summary()["reason"] == "gone"
 
 
 @in_virtual_time

@@ -21,25 +21,22 @@ EARLY_READ = (started(-20, None), started(-10, 0.0))
 
 @pytest.mark.parametrize(("spans", "is_read"), [(EARLY_NOT_READ, False), (EARLY_READ, True)])
 @pytest.mark.parametrize("late_first", [False, True])
-def test_whether_a_sandbox_is_read_does_not_depend_on_the_order_of_its_start_spans(spans, is_read, late_first):
-    @in_virtual_time
-    async def scenario():
-        async with world() as w:
-            first, second = reversed(spans) if late_first else spans
-            w.apply(first)
-            await w.until(33)
-            w.apply(second)
-            await w.until(36)  # what was on its way may end
-            before = len(w.provider.calls)
-            await w.until(66)
-            assert (len(w.provider.calls) > before) is is_read
-            w.stop()
-            w.delete()
-            await w.until(400)
-            assert len(w.finished) == 1
-            assert w.kinds().count("summary") == is_read
-
-    scenario()
+@in_virtual_time
+async def test_whether_a_sandbox_is_read_does_not_depend_on_the_order_of_its_start_spans(spans, is_read, late_first):
+    async with world() as w:
+        first, second = reversed(spans) if late_first else spans
+        w.apply(first)
+        await w.until(33)
+        w.apply(second)
+        await w.until(36)  # what was on its way may end
+        before = len(w.provider.calls)
+        await w.until(66)
+        assert (len(w.provider.calls) > before) is is_read
+        w.stop()
+        w.delete()
+        await w.until(400)
+        assert len(w.finished) == 1
+        assert w.kinds().count("summary") == is_read
 
 
 @in_virtual_time

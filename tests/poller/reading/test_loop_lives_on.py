@@ -24,9 +24,7 @@ def on_phase(seconds, interval=10):
 @in_virtual_time
 async def test_a_stop_that_failed_lets_it_be_read_on_at_once():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
-        await w.loop.final_reading("s-1")
+        asked = await w.read_before_deletion()
         await w.until(asked + 20)
         w.stop(failed=True)
         await w.until(asked + 100)
@@ -42,8 +40,7 @@ async def test_a_stop_that_failed_lets_it_be_read_on_at_once():
 @in_virtual_time
 async def test_a_stop_that_failed_before_the_reading_was_asked_for_changes_nothing():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
+        asked = await w.live_between_readings()
         reading = asyncio.create_task(w.loop.final_reading("s-1"))
         await w.until(asked + 0.5)
         w.stop(failed=True)
@@ -54,30 +51,23 @@ async def test_a_stop_that_failed_before_the_reading_was_asked_for_changes_nothi
 
 
 @pytest.mark.parametrize("state", [RUNNING, SandboxState.PENDING, None], ids=["running", "pending", "no answer"])
-def test_without_a_stop_it_is_read_on_once_its_state_was_asked_for(state):
-    @in_virtual_time
-    async def scenario():
-        async with world() as w:
-            w.start()
-            asked = await w.between_readings(20)
-            await w.loop.final_reading("s-1")
-            w.provider["s-1"].state = state
-            await w.until(asked + 100)
-            calls = w.since(asked)
-            assert calls[:2] == [("sample", 0), ("status", 30)]
-            assert [when for what, when in calls[2:] if what == "sample"] == [37, 47, 57, 67, 77, 87, 97]
-            assert {entry.detail for entry in w.sink.of("sample")} == {(None, 0)}
-            assert len(w.final()) == 1
-
-    scenario()
+@in_virtual_time
+async def test_without_a_stop_it_is_read_on_once_its_state_was_asked_for(state):
+    async with world() as w:
+        asked = await w.read_before_deletion()
+        w.provider["s-1"].state = state
+        await w.until(asked + 100)
+        calls = w.since(asked)
+        assert calls[:2] == [("sample", 0), ("status", 30)]
+        assert [when for what, when in calls[2:] if what == "sample"] == [37, 47, 57, 67, 77, 87, 97]
+        assert {entry.detail for entry in w.sink.of("sample")} == {(None, 0)}
+        assert len(w.final()) == 1
 
 
 @in_virtual_time
 async def test_without_a_stop_a_sandbox_that_is_gone_has_ended_and_missed_nothing():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
-        await w.loop.final_reading("s-1")
+        asked = await w.read_before_deletion()
         w.delete(error=ErrorType.CONNECTION)
         await w.until(asked + 100)
         assert [(what, round(when)) for what, when in w.since(asked)] == [
@@ -92,9 +82,7 @@ async def test_without_a_stop_a_sandbox_that_is_gone_has_ended_and_missed_nothin
 @in_virtual_time
 async def test_a_sandbox_that_takes_long_to_go_is_not_read_meanwhile():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
-        await w.loop.final_reading("s-1")
+        asked = await w.read_before_deletion()
         w.delete(error=ErrorType.CONNECTION)
         w.provider["s-1"].state = SandboxState.STOPPING
         await w.until(asked + 80)
@@ -109,9 +97,7 @@ async def test_a_sandbox_that_takes_long_to_go_is_not_read_meanwhile():
 @in_virtual_time
 async def test_one_that_turns_out_to_be_paused_is_watched_as_any_other():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
-        await w.loop.final_reading("s-1")
+        asked = await w.read_before_deletion()
         w.provider["s-1"].state = PAUSED
         await w.until(asked + 60)
         assert {entry.detail[0] for entry in w.sink.of("sample") if entry.at > asked + 2} == {ErrorType.PAUSED}
@@ -141,9 +127,7 @@ async def test_only_what_failed_since_it_was_read_on_is_taken_back_when_it_ends(
 @in_virtual_time
 async def test_a_question_that_crosses_the_next_wish_to_delete_does_not_read_it_on():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
-        await w.loop.final_reading("s-1")
+        asked = await w.read_before_deletion()
         await w.until(asked + 30.005)  # the question is on its way
         assert await w.loop.final_reading("s-1") is RECORDED
         await w.until(asked + 60)
@@ -153,9 +137,7 @@ async def test_a_question_that_crosses_the_next_wish_to_delete_does_not_read_it_
 @in_virtual_time
 async def test_a_leak_is_read_on_after_its_last_reading_and_can_have_another():
     async with world() as w:
-        w.start()
-        asked = await w.between_readings(20)
-        await w.loop.final_reading("s-1")
+        asked = await w.read_before_deletion()
         w.stop()
         await w.until(asked + 400)
         assert w.tracked().progress.leaked

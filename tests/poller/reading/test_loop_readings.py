@@ -94,27 +94,24 @@ async def test_the_time_from_start_to_first_good_reading_is_taken_once():
     ("interval", "expected"),
     [(10, [10, 20, 40, 60, 60, 60]), (7, [7, 14, 28, 56, 56, 56]), (40, [40] * 6), (120, [120] * 6)],
 )
-def test_a_failing_sandbox_is_read_less_often_at_most_a_minute_apart(interval, expected):
-    @in_virtual_time
-    async def scenario():
-        async with world(collection_interval=interval) as w:
-            w.start()
-            await w.until(2 * interval)
-            w.provider["s-1"].sample = ErrorType.CONNECTION
-            begun = len(w.provider.times("sample"))
-            await w.until(2 * interval + sum(expected) + interval)
-            times = w.provider.times("sample")[begun:]
-            assert gaps(times)[: len(expected)] == expected
-            assert all(on_phase(time, interval) for time in times)
-            w.provider["s-1"].sample = None
-            good = len(w.provider.times("sample"))
-            await w.until(2 * interval + sum(expected) + 12 * interval + 120)
-            assert set(gaps(w.provider.times("sample")[good:])) == {interval}
-            missed = sum(entry.detail[1] for entry in w.sink.of("sample"))
-            ticks = round((w.provider.times("sample")[-1] - times[0]) / interval)
-            assert missed == ticks - (len(w.provider.times("sample")) - good) + 1
-
-    scenario()
+@in_virtual_time
+async def test_a_failing_sandbox_is_read_less_often_at_most_a_minute_apart(interval, expected):
+    async with world(collection_interval=interval) as w:
+        w.start()
+        await w.until(2 * interval)
+        w.provider["s-1"].sample = ErrorType.CONNECTION
+        begun = len(w.provider.times("sample"))
+        await w.until(2 * interval + sum(expected) + interval)
+        times = w.provider.times("sample")[begun:]
+        assert gaps(times)[: len(expected)] == expected
+        assert all(on_phase(time, interval) for time in times)
+        w.provider["s-1"].sample = None
+        good = len(w.provider.times("sample"))
+        await w.until(2 * interval + sum(expected) + 12 * interval + 120)
+        assert set(gaps(w.provider.times("sample")[good:])) == {interval}
+        missed = sum(entry.detail[1] for entry in w.sink.of("sample"))
+        ticks = round((w.provider.times("sample")[-1] - times[0]) / interval)
+        assert missed == ticks - (len(w.provider.times("sample")) - good) + 1
 
 
 @in_virtual_time
@@ -189,27 +186,24 @@ async def test_a_fault_of_our_own_is_logged_and_tried_again_and_stops_nothing(ca
 
 
 @pytest.mark.parametrize("interval", [2, 30])
-def test_after_a_record_that_the_disk_could_not_take_the_next_reading_comes_within_an_interval(interval, caplog):
-    @in_virtual_time
-    async def scenario():
-        async with world() as w:
-            w.start(hint=interval)
-            await w.until(3 * interval)
-            refusals, record = iter(range(3)), w.sink.sample
+@in_virtual_time
+async def test_after_a_record_that_the_disk_could_not_take_the_next_reading_comes_within_an_interval(interval, caplog):
+    async with world() as w:
+        w.start(hint=interval)
+        await w.until(3 * interval)
+        refusals, record = iter(range(3)), w.sink.sample
 
-            async def sample(*reading, is_final):
-                if next(refusals, None) is not None:
-                    raise StateError("make room")
-                await record(*reading, is_final=is_final)
+        async def sample(*reading, is_final):
+            if next(refusals, None) is not None:
+                raise StateError("make room")
+            await record(*reading, is_final=is_final)
 
-            w.sink.sample = sample
-            await w.until(10 * interval)
-            times = w.provider.times("sample")
-            assert set(gaps(times[1:])) == {interval}
-            assert len(w.sink.of("sample")) == len(times) - 3
-            assert caplog.records == [], "the store tells of it"
-
-    scenario()
+        w.sink.sample = sample
+        await w.until(10 * interval)
+        times = w.provider.times("sample")
+        assert set(gaps(times[1:])) == {interval}
+        assert len(w.sink.of("sample")) == len(times) - 3
+        assert caplog.records == [], "the store tells of it"
 
 
 @in_virtual_time
@@ -224,15 +218,12 @@ async def test_stopping_cancels_readings_in_flight():
 
 
 @pytest.mark.parametrize(("hint", "interval"), [(30, 30), (2, 2), (0.1, 2), (None, 10)])
-def test_the_runs_own_interval_is_followed_down_to_the_least(hint, interval):
-    @in_virtual_time
-    async def scenario():
-        async with world() as w:
-            w.start(hint=hint)
-            await w.until(10 * interval)
-            assert set(gaps(w.provider.times("sample")[1:])) == {interval}
-
-    scenario()
+@in_virtual_time
+async def test_the_runs_own_interval_is_followed_down_to_the_least(hint, interval):
+    async with world() as w:
+        w.start(hint=hint)
+        await w.until(10 * interval)
+        assert set(gaps(w.provider.times("sample")[1:])) == {interval}
 
 
 @in_virtual_time
@@ -255,22 +246,19 @@ async def test_an_interval_beyond_all_life_is_read_once_and_breaks_nothing(caplo
     ],
     ids=["hint 0", "interval 0", "interval 0 beats a hint", "no such deployment"],
 )
-def test_what_is_not_to_be_read_is_let_alone_until_its_stop(settings, sandbox):
-    @in_virtual_time
-    async def scenario():
-        async with world(**settings) as w:
-            tracked = w.start(rollout="7-0", **sandbox)
-            w.end_rollout()
-            await w.until(1000)
-            assert w.provider.calls == []
-            assert len(w.active) == 1
-            if tracked.deployment is not None:
-                w.stop()
-                await w.until(1001)
-                assert w.finished == [(1000, "s-1")]
-        assert w.provider.calls == w.sink.entries == []
-
-    scenario()
+@in_virtual_time
+async def test_what_is_not_to_be_read_is_let_alone_until_its_stop(settings, sandbox):
+    async with world(**settings) as w:
+        tracked = w.start(rollout="7-0", **sandbox)
+        w.end_rollout()
+        await w.until(1000)
+        assert w.provider.calls == []
+        assert len(w.active) == 1
+        if tracked.deployment is not None:
+            w.stop()
+            await w.until(1001)
+            assert w.finished == [(1000, "s-1")]
+    assert w.provider.calls == w.sink.entries == []
 
 
 @in_virtual_time

@@ -72,36 +72,30 @@ async def test_a_stop_of_an_ended_sandbox_again_changes_nothing():
 
 
 @pytest.mark.parametrize("ahead", AHEAD)
-def test_a_reading_on_its_way_at_the_end_is_kept_and_the_summary_waits_for_it(ahead):
-    @in_virtual_time
-    async def scenario():
-        async with world() as w:
-            w.sender_ahead = ahead
-            await w.live(0.5)
-            w.stop()
-            await w.until(0.9)
-            assert w.kinds() == ["allocation", "ended"]
-            await w.until(2)
-            assert w.kinds() == ["allocation", "ended", "sample", "summary"]
-            assert w.summary()["readings"] == 1
-
-    scenario()
+@in_virtual_time
+async def test_a_reading_on_its_way_at_the_end_is_kept_and_the_summary_waits_for_it(ahead):
+    async with world() as w:
+        w.sender_ahead = ahead
+        await w.live(0.5)
+        w.stop()
+        await w.until(0.9)
+        assert w.kinds() == ["allocation", "ended"]
+        await w.until(2)
+        assert w.kinds() == ["allocation", "ended", "sample", "summary"]
+        assert w.summary()["readings"] == 1
 
 
 @pytest.mark.parametrize(("error_type", "recorded"), [(None, True), (ErrorType.NOT_FOUND, False)])
-def test_an_allocation_on_its_way_at_the_end_is_kept_if_it_says_something(error_type, recorded):
-    @in_virtual_time
-    async def scenario():
-        async with world() as w:
-            w.provider["s-1"].allocation = error_type
-            w.provider["s-1"].allocation_takes_s = 0.8
-            await w.live(0.5)
-            w.stop()
-            await w.until(60)
-            assert ("allocation" in w.kinds()) is recorded
-            assert w.provider.times("allocation") == [0.0]
-
-    scenario()
+@in_virtual_time
+async def test_an_allocation_on_its_way_at_the_end_is_kept_if_it_says_something(error_type, recorded):
+    async with world() as w:
+        w.provider["s-1"].allocation = error_type
+        w.provider["s-1"].allocation_takes_s = 0.8
+        await w.live(0.5)
+        w.stop()
+        await w.until(60)
+        assert ("allocation" in w.kinds()) is recorded
+        assert w.provider.times("allocation") == [0.0]
 
 
 @in_virtual_time
@@ -115,39 +109,33 @@ async def test_a_summary_waits_no_longer_than_a_while_for_a_reading_that_hangs()
 
 
 @pytest.mark.parametrize(("stop_began", "missed"), [(0.4, 1), (-0.5, 0)], ids=["before the stop", "after it began"])
-def test_a_failure_on_its_way_at_the_end_is_missed_only_if_it_began_before_the_stop(stop_began, missed):
-    @in_virtual_time
-    async def scenario():
-        async with world() as w:
-            w.provider["s-1"].sample = ErrorType.TIMEOUT
-            await w.live(0.5)
-            w.stop(began=stop_began, ended=0.5)
-            await w.until(3)
-            assert [entry.detail for entry in w.sink.of("sample")] == [(ErrorType.TIMEOUT, 1)] * missed
-            assert w.summary()["missed"] == missed
-
-    scenario()
+@in_virtual_time
+async def test_a_failure_on_its_way_at_the_end_is_missed_only_if_it_began_before_the_stop(stop_began, missed):
+    async with world() as w:
+        w.provider["s-1"].sample = ErrorType.TIMEOUT
+        await w.live(0.5)
+        w.stop(began=stop_began, ended=0.5)
+        await w.until(3)
+        assert [entry.detail for entry in w.sink.of("sample")] == [(ErrorType.TIMEOUT, 1)] * missed
+        assert w.summary()["missed"] == missed
 
 
 @pytest.mark.parametrize("ahead", AHEAD)
-def test_failures_after_the_stop_began_are_not_missed(ahead):
-    @in_virtual_time
-    async def scenario():
-        async with world(collection_interval=2) as w:
-            w.sender_ahead = ahead
-            w.provider["s-1"].sample_takes_s = 0.1
-            await w.live(20)
-            w.provider["s-1"].sample = ErrorType.CONNECTION
-            await w.until(21.9)
-            before = [entry for entry in w.sink.of("sample") if entry.detail[0] is not None]
-            began = w.provider.times("sample")[-1] + 0.05
-            await w.until(29)
-            w.stop(began=began, ended=28)
-            await w.until(30)
-            assert len(before) == 1
-            assert w.summary()["missed"] == 1
-
-    scenario()
+@in_virtual_time
+async def test_failures_after_the_stop_began_are_not_missed(ahead):
+    async with world(collection_interval=2) as w:
+        w.sender_ahead = ahead
+        w.provider["s-1"].sample_takes_s = 0.1
+        await w.live(20)
+        w.provider["s-1"].sample = ErrorType.CONNECTION
+        await w.until(21.9)
+        before = [entry for entry in w.sink.of("sample") if entry.detail[0] is not None]
+        began = w.provider.times("sample")[-1] + 0.05
+        await w.until(29)
+        w.stop(began=began, ended=28)
+        await w.until(30)
+        assert len(before) == 1
+        assert w.summary()["missed"] == 1
 
 
 @in_virtual_time

@@ -54,17 +54,14 @@ async def test_it_is_read_again_as_soon_as_there_is_a_pod():
 
 
 @pytest.mark.parametrize("error_type", [ErrorType.TIMEOUT, ErrorType.HTTP_ERROR])
-def test_a_control_plane_that_does_not_say_brings_no_pod_back(error_type):
-    @in_virtual_time
-    async def scenario():
-        async with world() as w:
-            await without_its_pod(w, 100)
-            w.provider["s-1"].allocation = error_type
-            await w.until(400)
-            assert [time for time in w.provider.times("sample") if time > 100] == []
-            assert error_type in errors(w, 100)
-
-    scenario()
+@in_virtual_time
+async def test_a_control_plane_that_does_not_say_brings_no_pod_back(error_type):
+    async with world() as w:
+        await without_its_pod(w, 100)
+        w.provider["s-1"].allocation = error_type
+        await w.until(400)
+        assert [time for time in w.provider.times("sample") if time > 100] == []
+        assert error_type in errors(w, 100)
 
 
 @in_virtual_time
