@@ -11,8 +11,6 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 from sandgauge_demo.loopback import HOST, free_ports, is_ok
 from sandgauge_demo.process import ChildProcess, Pause, ProcessError
@@ -120,12 +118,13 @@ class Destinations:
     metrics: str
 
 
-class RunningCollector:
+class RunningCollector(ChildProcess):
     """A Collector process on free loopback ports, as a context manager.
 
     `directory` holds everything it writes: its queue folder, `log_file` and, with the joined overlay, `joined_file`.
     `settings` are further variables of the configuration; nothing else of this process's environment reaches it.
-    `start` may be called again after `stop` or `kill`: same ports, same queue.
+    `start` may be called again after `stop` or `kill`: same ports, same queue. At `stop` it writes out what it holds in
+    memory, except in the moment after it reports itself healthy, when it just ends.
     """
 
     def __init__(
@@ -142,11 +141,9 @@ class RunningCollector:
         """Base URL of the OTLP/HTTP receiver."""
         self.self_metrics_url = f"http://{HOST}:{metrics_port}/metrics"
         """The Collector about itself, in the Prometheus text format."""
-        self.log_file = directory / "otelcol.log"
         self.joined_file = directory / JOINED_FILE
         self._health_port = health_port
-        self._directory = directory
-        self.process = ChildProcess(
+        super().__init__(
             "the Collector",
             [str(binary.absolute()), *_config_arguments(config_files)],
             environment={
@@ -161,29 +158,18 @@ class RunningCollector:
                 "JOINED_FILE": str(self.joined_file),
                 **(settings or {}),
             },
-            log_file=self.log_file,
+            log_file=directory / "otelcol.log",
         )
-
-    def __enter__(self) -> Self:
-        """Start the Collector."""
-        self.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        """Stop the Collector."""
-        self.stop()
 
     def start(self, pause: Pause = time.sleep) -> None:
         """Start the process and return once it is healthy.
 
         Raise CollectorError with the end of its log when it exits first or is not healthy in time.
         """
-        self._directory.mkdir(parents=True, exist_ok=True)
+        self.log_file.parent.mkdir(parents=True, exist_ok=True)
         try:
-            self.process.start()
-            self.process.wait_until(
+            super().start()
+            self.wait_until(
                 lambda: is_ok(self._health_port, "/"), timeout_s=_START_TIMEOUT_S, what="healthy", pause=pause
             )
         except ProcessError as error:
@@ -192,14 +178,3 @@ class RunningCollector:
         except BaseException:
             self.kill()
             raise
-
-    def stop(self) -> None:
-        """Ask the process to end and wait; what it holds in memory is written out first. Kill it when it does not.
-
-        A Collector heeds the request only a moment after it reports itself healthy; before that it just ends.
-        """
-        self.process.stop()
-
-    def kill(self) -> None:
-        """End the process at once, as a crash would."""
-        self.process.kill()

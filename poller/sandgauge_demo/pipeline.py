@@ -128,7 +128,7 @@ class Pipeline:
                 settings={"JOIN_WINDOW": "1s"},
             )
             self._stack.callback(collector.stop)
-            self._services.append(collector.process)
+            self._services.append(collector)
             collector.start(self._pause)
             yield StartedPart("Collector", collector.endpoint, f"{binary_path}, without backends")
             return collector.endpoint
