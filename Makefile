@@ -36,7 +36,7 @@ define install
 	@touch $@
 endef
 
-.PHONY: help demo test unit e2e-full bench bench-quick bench-long bench-parts bench-report fuzz lint format venv schemas screenshots dashboards collector lock clean
+.PHONY: help demo test unit e2e-full bench bench-quick bench-long soak bench-parts bench-report fuzz lint format venv schemas screenshots dashboards collector lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -72,6 +72,9 @@ bench-quick: venv ## the same in half a minute with 200 sandboxes, and keep noth
 
 bench-long: venv ## replace a fifth of 5,000 sandboxes each minute, for MINUTES (10), and see that nothing grows; keeps results as well
 	@PYTHONPATH=tests $(BIN)/python -m bench.long --minutes $(MINUTES) --save
+
+soak: venv ## let 10,000 sandboxes come and go in half an hour, 500 at a time, and see that nothing grows and no series stays
+	@PYTHONPATH=tests $(BIN)/python -m bench.long --minutes 30 --sandboxes 500 --churn 0.65
 
 bench-parts: venv ## measure what the emitter costs Gym, and what usage of pods and containers costs
 	@PYTHONPATH=tests $(BIN)/python tests/bench/gym_starts.py
