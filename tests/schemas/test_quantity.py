@@ -100,9 +100,12 @@ def test_text_outside_the_grammar_is_an_error(text: str) -> None:
     ],
 )
 def test_extremes_are_an_error_at_bounded_cost(text: str) -> None:
-    started = process_time()
-    assert parse_quantity(text) is QuantityError.OUT_OF_BOUNDS
-    assert process_time() - started < 0.05
+    took_s = []
+    for _ in range(3):  # the garbage of a whole test run may be looked for in one of them
+        started = process_time()
+        assert parse_quantity(text) is QuantityError.OUT_OF_BOUNDS
+        took_s.append(process_time() - started)
+    assert min(took_s) < 0.05
 
 
 def test_values_at_the_bounds_are_read_and_stay_finite_and_nonzero() -> None:
