@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from itertools import cycle, islice
+from typing import Any
 
 from sandgauge_demo.deployment.model import ExecdKind
 from sandgauge_demo.deployment.usage import Timeline, UsagePoint
@@ -107,6 +108,16 @@ def run_seconds(plan: Sequence[PlannedRollout]) -> float:
     return max(rollout.begins_in_s + rollout.seconds for rollout in plan)
 
 
+def _as_asked(cpu: float, memory_mib: int, execd_kind: ExecdKind, **more: Any) -> PlannedRequest:
+    """Return a request whose limits are what was asked for."""
+    return PlannedRequest(
+        requested=SandboxResources(cpu=cpu, memory_mib=memory_mib),
+        submitted=SandboxResourceAmounts(cpu=cpu, memory_mib=memory_mib),
+        execd_kind=execd_kind,
+        **more,
+    )
+
+
 _PLAIN = (
     PlannedRequest(
         requested=SandboxResources(cpu=2, memory_mib=4096, disk_gib=10),
@@ -122,25 +133,15 @@ _CLAMPED = (
     ),
 )
 _SEVERAL = (
-    PlannedRequest(
-        requested=SandboxResources(cpu=0.5, memory_mib=512),
-        submitted=SandboxResourceAmounts(cpu=0.5, memory_mib=512),
-        execd_kind=ExecdKind.GUEST,
-        count=2,
-    ),
-    PlannedRequest(
-        requested=SandboxResources(cpu=1, memory_mib=1024),
-        submitted=SandboxResourceAmounts(cpu=1, memory_mib=1024),
-        execd_kind=ExecdKind.RUNC,
-        fate=Fate.REFUSED,
-    ),
+    _as_asked(0.5, 512, ExecdKind.GUEST, count=2),
+    _as_asked(1, 1024, ExecdKind.RUNC, fate=Fate.REFUSED),
 )
 _NOTHING_SAID = (PlannedRequest(requested=SandboxResources(), submitted=None, execd_kind=ExecdKind.RUNC),)
 _TOO_SMALL = (
-    PlannedRequest(
-        requested=SandboxResources(cpu=1, memory_mib=256),
-        submitted=SandboxResourceAmounts(cpu=1, memory_mib=256),
-        execd_kind=ExecdKind.GUEST,
+    _as_asked(
+        1,
+        256,
+        ExecdKind.GUEST,
         fate=Fate.OUT_OF_MEMORY,
         usage=(UsagePoint(0.0, 0.5, 64.0), UsagePoint(3.0, 1.0, 256.0)),
     ),
@@ -153,28 +154,7 @@ _KINDS: tuple[_Kind, ...] = (
     (_TOO_SMALL, 12.0),  # long enough for the poller to learn of the kill before the run deletes what is left
 )
 
-_FORGOTTEN = (
-    PlannedRequest(
-        requested=SandboxResources(cpu=1, memory_mib=1024),
-        submitted=SandboxResourceAmounts(cpu=1, memory_mib=1024),
-        execd_kind=ExecdKind.GVISOR,
-        fate=Fate.FORGOTTEN,
-    ),
-)
-_HALTED = (
-    PlannedRequest(
-        requested=SandboxResources(cpu=2, memory_mib=2048),
-        submitted=SandboxResourceAmounts(cpu=2, memory_mib=2048),
-        execd_kind=ExecdKind.GUEST,
-        fate=Fate.HALTED,
-    ),
-)
-_OVERSIZED = (
-    PlannedRequest(
-        requested=SandboxResources(cpu=16, memory_mib=32768),
-        submitted=SandboxResourceAmounts(cpu=16, memory_mib=32768),
-        execd_kind=ExecdKind.GUEST,
-        usage=(UsagePoint(0.0, 0.4, 300.0), UsagePoint(10.0, 0.2, 700.0)),
-    ),
-)
+_FORGOTTEN = (_as_asked(1, 1024, ExecdKind.GVISOR, fate=Fate.FORGOTTEN),)
+_HALTED = (_as_asked(2, 2048, ExecdKind.GUEST, fate=Fate.HALTED),)
+_OVERSIZED = (_as_asked(16, 32768, ExecdKind.GUEST, usage=(UsagePoint(0.0, 0.4, 300.0), UsagePoint(10.0, 0.2, 700.0))),)
 _FLEET_KINDS: tuple[_Kind, ...] = ((_FORGOTTEN, 8.0), (_HALTED, 30.0), (_OVERSIZED, 25.0))

@@ -1,6 +1,6 @@
 """Rows of the JSON in words for a terminal. What is not known is a dash, never zero."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -122,8 +122,8 @@ def cpu_plot(row: Row, width: int) -> str:
 def _limits(row: Row) -> Mapping[str, float]:
     allocation = row.get("allocation", {})
     main = allocation.get("main_component")
-    found: Callable[[Row], bool] = lambda component: component["name"] == main  # noqa: E731
-    return next((component["limits"] for component in filter(found, allocation.get("components", ()))), {})
+    components = allocation.get("components", ())
+    return next((component["limits"] for component in components if component["name"] == main), {})
 
 
 def _scope(scope: str | None) -> str:

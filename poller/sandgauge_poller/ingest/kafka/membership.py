@@ -6,8 +6,9 @@ owner reads its partitions from the start and knows what the former one knew.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Protocol, TypeGuard
 
 from sandgauge_poller.ingest.events import LifecycleEvent, NotStoredError
@@ -181,9 +182,8 @@ class Membership:
                 contents.put(message.key or b"", message.value)
         else:
             records = [_decode(message.key or b"", message.value) for message in messages if message.value is not None]
-            await self._until_stored(
-                lambda: self._owner.follow([record.event for record in records if isinstance(record, EventRecord)])
-            )
+            events = [record.event for record in records if isinstance(record, EventRecord)]
+            await self._until_stored(partial(self._owner.follow, events))
         self._positions[number] = messages[-1].offset + 1
 
     async def _finish_reading(self) -> None:
@@ -192,13 +192,13 @@ class Membership:
         for number, contents in list(self._reading.items()):
             if self._positions[number] >= contents.end or is_quiet:
                 self._share.owned.add(number)
-                await self._until_stored(lambda contents=contents: self._owner.take_over(contents))  # type: ignore[misc]
+                await self._until_stored(partial(self._owner.take_over, contents))
                 del self._reading[number]
 
-    async def _until_stored(self, store: Callable[[], Any]) -> None:
+    async def _until_stored(self, store: Callable[[], Awaitable[None]]) -> None:
         while True:
             try:
-                return await store()  # type: ignore[no-any-return]
+                return await store()
             except NotStoredError as error:
                 logger.warning("sandboxes cannot be kept (%s); they are tried again", error)
                 await asyncio.sleep(_RETRY_S)
