@@ -9,8 +9,11 @@ from pathlib import Path
 
 from sandgauge_demo.loopback import free_ports
 from support.build_cache import building, fingerprint
+from support.certificate import make_certificate
 from support.real_parts import require
 from support.waiting import wait_until
+
+USER, PASSWORD = "poller", "a-password-of-the-tests"
 
 # The release whose behaviour the tests know; it moves by hand.
 _POM = """\
@@ -49,23 +52,51 @@ share.coordinator.state.topic.min.isr=1
 group.initial.rebalance.delay.ms=0
 group.min.session.timeout.ms=1000
 """
+# Beside the plain listener one that speaks TLS and asks for a password; of a setting the last word counts.
+_SECURED = """\
+listeners=PLAINTEXT://127.0.0.1:{port},SECURED://127.0.0.1:{secured},CONTROLLER://127.0.0.1:{controller}
+advertised.listeners=PLAINTEXT://127.0.0.1:{port},SECURED://127.0.0.1:{secured}
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,SECURED:SASL_SSL,CONTROLLER:PLAINTEXT
+listener.name.secured.sasl.enabled.mechanisms=PLAIN
+listener.name.secured.plain.sasl.jaas.config={login} required user_{user}="{password}";
+listener.name.secured.ssl.keystore.type=PEM
+listener.name.secured.ssl.keystore.location={identity}
+"""
+_LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 # What a cluster may be set to, and the pollers' client cannot read: their topics must say otherwise.
 _UNREADABLE = "compression.type=zstd\n"
 _START_S = 180.0
 
 
 class KafkaBroker:
-    """One broker; `start` may be called again after `kill`: same address, same data."""
+    """One broker; `start` may be called again after `kill`: same addresses, same data.
+
+    At `secured_address` it speaks TLS with a certificate signed by `authority`, and lets in `USER` with `PASSWORD`.
+    """
 
     def __init__(self, parts: Path, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self._port, controller = free_ports(2)
+        self._port, controller, secured = free_ports(3)
         self.address = f"127.0.0.1:{self._port}"
+        self.secured_address = f"127.0.0.1:{secured}"
+        self.authority = make_certificate(folder)
+        identity = folder / "identity.pem"
+        identity.write_text(self.authority.with_name("key.pem").read_text() + self.authority.read_text())
         self.log_file = folder / "broker.log"
         shutil.copytree(parts / "formatted", folder / "data")
         settings = folder / "server.properties"
         settings.write_text(
-            _SETTINGS.format(port=self._port, controller=controller, logs=folder / "data") + _UNREADABLE
+            _SETTINGS.format(port=self._port, controller=controller, logs=folder / "data")
+            + _SECURED.format(
+                port=self._port,
+                controller=controller,
+                secured=secured,
+                login=_LOGIN,
+                user=USER,
+                password=PASSWORD,
+                identity=identity,
+            )
+            + _UNREADABLE
         )
         self._command = (*_java(parts), "kafka.Kafka", str(settings))
         self._process: subprocess.Popen[bytes] | None = None

@@ -14,6 +14,15 @@ HEARTBEATS = 10
 _REQUEST_TIMEOUT_S = 5.0
 """A span's sender waits ten seconds for its answer, and a poller that stops five."""
 
+_LOOK_AROUND_S = 30.0
+"""So soon partitions are found that a topic has newly got; what is in them is read from the start."""
+
+_LET_IN = "write the mechanism, username and password that the brokers know"
+_TRUST = "name the authority that signed it as ca_file, or in brokers a host that it is made out to"
+_BE_THERE = (
+    "start a broker there, or name another; where the brokers ask for TLS or a password, set ingest.kafka.tls and"
+    " ingest.kafka.auth"
+)
 
 OnShare = Callable[[set[int]], Awaitable[None]]
 """Hear of partitions that are taken away or given."""
@@ -31,6 +40,8 @@ class KafkaClients:
             # By name, since it ships no types.
             self._aiokafka = import_module("aiokafka")
             self._admin = import_module("aiokafka.admin")
+            self._connect = import_module("aiokafka.conn").create_conn
+            self._config_resource = import_module("aiokafka.admin.config_resource").ConfigResource
             errors = import_module("aiokafka.errors")
             sticky = import_module("aiokafka.coordinator.assignors.sticky.sticky_assignor")
         except ImportError as error:
@@ -42,6 +53,12 @@ class KafkaClients:
                 logging.getLogger(name).addFilter(_call_it_a_warning)
         self._kafka = kafka
         self._sticky = sticky.StickyPartitionAssignor
+        self._refusals = (
+            errors.AuthenticationFailedError,
+            errors.SaslAuthenticationFailed,
+            errors.UnsupportedSaslMechanismError,
+            errors.IllegalSaslStateError,
+        )
         self.error: type[Exception] = errors.KafkaError
         """What every failure of a client is."""
 
@@ -51,12 +68,31 @@ class KafkaClients:
             await client.start()
         except self.error as error:
             await (client.close if isinstance(client, self._admin.AIOKafkaAdminClient) else client.stop)()
-            where = ", ".join(self._kafka.brokers)
-            raise KafkaUnavailableError(
-                f"ingest.kafka.brokers: {where} cannot be used ({type(error).__name__}); start a broker there, or name"
-                " another, and look at ingest.kafka.tls and ingest.kafka.auth"
-            ) from error
+            raise KafkaUnavailableError(await self._what_is_wrong(type(error).__name__)) from error
         return client
+
+    async def _what_is_wrong(self, failure: str) -> str:
+        """Knock at each broker once more, since of what went wrong there a client tells its log alone."""
+        common = self._common()
+        brokers = common.pop("bootstrap_servers")
+        for broker in brokers:
+            host, _, port = broker.rpartition(":")
+            try:
+                connection = await self._connect(
+                    host.strip("[]"), int(port), **common, request_timeout_ms=_ms(_REQUEST_TIMEOUT_S)
+                )
+            except self._refusals as error:
+                kind = type(error).__name__
+                return f"ingest.kafka.auth.sasl: {broker} refuses the poller ({kind}); {_LET_IN}"
+            except ssl.SSLCertVerificationError as error:
+                return (
+                    f"ingest.kafka.tls: the certificate of {broker} is not trusted ({error.verify_message}); {_TRUST}"
+                )
+            except (OSError, self.error):
+                continue
+            connection.close()
+        where = ", ".join(brokers)
+        return f"ingest.kafka.brokers: {where} cannot be used ({failure}); {_BE_THERE}"
 
     def admin(self) -> Any:
         """Return a client that makes topics."""
@@ -67,6 +103,10 @@ class KafkaClients:
         return self._admin.NewTopic(
             name, partitions, replication_factor=-1, replica_assignments={}, topic_configs=settings
         )
+
+    def topic_settings(self, name: str, *settings: str) -> Any:
+        """Return what asks an admin for settings of a topic."""
+        return self._config_resource("TOPIC", name, dict.fromkeys(settings))
 
     def producer(self) -> Any:
         """Return a client whose messages are acknowledged once all replicas in sync have them, each once."""
@@ -86,6 +126,7 @@ class KafkaClients:
             group_id=group_id,
             enable_auto_commit=False,
             auto_offset_reset="earliest",
+            metadata_max_age_ms=_ms(_LOOK_AROUND_S),
             session_timeout_ms=_ms(self._kafka.session_timeout),
             heartbeat_interval_ms=_ms(self._kafka.session_timeout / HEARTBEATS),
             rebalance_timeout_ms=_ms(max(self._kafka.session_timeout, 2 * _REQUEST_TIMEOUT_S)),

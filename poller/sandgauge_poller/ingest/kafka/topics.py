@@ -8,6 +8,7 @@ from typing import Any
 
 from sandgauge_poller.config import Kafka
 from sandgauge_poller.ingest.kafka.client import KafkaClients, KafkaUnavailableError
+from sandgauge_poller.ingest.kafka.compaction import complaint
 
 logger = logging.getLogger(__name__)
 
@@ -52,9 +53,19 @@ class Share:
         return self.topics.partition_of(sandbox_id) in self.owned
 
 
+def sandboxes_topic(kafka: Kafka) -> str:
+    """Return the name of the topic of sandboxes."""
+    return f"{kafka.group_id}-sandboxes"
+
+
 async def open_topics(clients: KafkaClients, kafka: Kafka) -> Topics:
-    """Make the topics that are missing and return them; raises KafkaUnavailableError where that is impossible."""
-    sandboxes, inventory = f"{kafka.group_id}-sandboxes", f"{kafka.group_id}-inventory"
+    """Make the topics that are missing and return them.
+
+    Raises:
+        KafkaUnavailableError: they cannot be made, or the brokers would forget sandboxes that still run.
+
+    """
+    sandboxes, inventory = sandboxes_topic(kafka), f"{kafka.group_id}-inventory"
     wanted = [
         clients.new_topic(kafka.topic, kafka.partitions, **_READABLE, **{"retention.ms": _DAY_MS}),
         clients.new_topic(
@@ -73,6 +84,7 @@ async def open_topics(clients: KafkaClients, kafka: Kafka) -> Topics:
         if missing:
             await _make(admin, missing)
         count = await _partitions(admin, sandboxes)
+        await _hold_to_compaction(clients, admin, sandboxes)
     except clients.error as error:
         raise KafkaUnavailableError(
             f"ingest.kafka: topics cannot be listed or made ({type(error).__name__}); make {kafka.topic}, {sandboxes}"
@@ -82,6 +94,14 @@ async def open_topics(clients: KafkaClients, kafka: Kafka) -> Topics:
     finally:
         await admin.close()
     return Topics(kafka.topic, sandboxes, inventory, count)
+
+
+async def _hold_to_compaction(clients: KafkaClients, admin: Any, topic: str) -> None:
+    found = await complaint(clients, admin, topic)
+    if found is not None and found.is_known:
+        raise KafkaUnavailableError(f"ingest.kafka: {found.detail}; {found.cure}")
+    if found is not None:
+        logger.warning("%s; %s", found.detail, found.cure)
 
 
 async def _make(admin: Any, missing: list[object]) -> None:
