@@ -1,11 +1,12 @@
 """What the whole suite shares: receivers of telemetry that hold every record to the contract."""
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
@@ -19,9 +20,19 @@ pytest_plugins = ["support.side_by_side"]
 MakeSink = Callable[..., OtlpSink]
 
 
-# A first example may have to load the registry, on a machine that is busy with others.
-settings.register_profile("unhurried", deadline=None)
+# A first example may have to load the registry, on a machine that is busy with others. Where every real part must be
+# there, what fails is to be a fault of the change and not of the day's examples; elsewhere they are new each time.
+settings.register_profile(
+    "unhurried",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=os.environ.get("SANDGAUGE_REQUIRE_REAL_PARTS") == "1",
+)
 settings.load_profile("unhurried")
+
+# What the shell of whoever runs the tests says of its terminal is not what they expect of one.
+for variable in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
+    os.environ.pop(variable, None)
 
 
 @pytest.fixture

@@ -87,6 +87,7 @@ async def test_beyond_the_capacity_newcomers_are_rejected_and_nobody_else(folder
         batch = [start(1, "a"), start(2, "b"), start(3, "c"), start(4, "a"), stop(5, "a"), rollout]
         assert await poller.tracker.commit(batch) == [ACCEPTED, ACCEPTED, REJECTED, *[ACCEPTED] * 3]
         assert poller.ids == {"a", "b"}
+        poller.sandbox("b").progress.first_reading_ns = 1
         await poller.tracker.finish(poller.sandbox("a"), 5)
         assert await poller.tracker.commit([start(1, "a"), start(3, "c"), start(6, "d")]) == [
             REPEATED,
@@ -124,7 +125,9 @@ async def test_a_sandbox_that_is_done_with_while_its_event_is_on_its_way_stays_s
         assert len(poller.active) == 0
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(events=meeting_events, data=st.data())
 async def test_a_restart_brings_the_same_active_set_back(tmp_path_factory, events, data):
     folder = tmp_path_factory.mktemp("state")

@@ -61,7 +61,9 @@ def deliveries(draw, events):
     return queues
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+)
 @given(routing=routings, events=meeting_events, data=st.data())
 async def test_two_collectors_and_restarts_change_nothing(tmp_path_factory, routing, events, data):
     folder, clock = tmp_path_factory.mktemp("state"), count(10)
