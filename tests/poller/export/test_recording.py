@@ -8,34 +8,26 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTrace
 
 from sandgauge_poller.export import recording, series
 from sandgauge_poller.export.messages import export_request
-from sandgauge_poller.export.sandbox_encoding import PointSettings, encoding_of
-from sandgauge_poller.ingest.events import RolloutEvent, StartEvent, StopEvent
-from sandgauge_poller.reading.provider import AllocationReading, ReadWindow, SampleReading, Usage
-from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
-from sandgauge_poller.tracking.fold import Lifecycle
+from sandgauge_poller.export.sandbox_encoding import encoding_of
+from sandgauge_poller.ingest.events import RolloutEvent, StopEvent
 from sandgauge_poller.tracking.progress import End, ScopeDecision
-from sandgauge_poller.tracking.routing import RouteOutcome
 from sandgauge_schemas import names
-from sandgauge_schemas.names import EndReason, ErrorType, ResourceSource, SampleScope, ScopeEvidence
-from sandgauge_schemas.placement import Identity
+from sandgauge_schemas.names import EndReason, ErrorType, SampleScope, ScopeEvidence
 from sandgauge_schemas.records import (
     Allocation,
-    ComponentAllocation,
     JoinKeys,
     ReadingStatus,
     RequestRecord,
     SampleRecord,
-    StartRecord,
     Submission,
 )
 from sandgauge_schemas.resources import SandboxResourceAmounts, SandboxResources
+from support import readings
 from support.conformance import assert_conforms
 from support.otlp_proto import points_of, spans_of
+from support.readings import CONTAINER, SECOND, SETTINGS, T0, failed, limited, sample, tracked
 
-T0 = 1_795_000_000_000_000_000
-SECOND = 10**9
-TRACE, SPAN = bytes.fromhex("0af7651916cd43dd8448eb211c80319c"), bytes.fromhex("b7ad6b7169203331")
-SETTINGS = PointSettings(metrics=True, rollout_id=True, request_id=True, max_clock_skew_ns=60 * SECOND)
+TRACE = b"\x01" * 16
 
 
 def record_allocation(sandbox, reading):
@@ -56,57 +48,19 @@ def record_summary(sandbox, request):
 
 NODE = ScopeDecision(SampleScope.NODE, ScopeEvidence.TOTAL_EXCEEDS_LIMIT)
 UNKNOWN = ScopeDecision(SampleScope.UNKNOWN, ScopeEvidence.NO_LIMIT)
-DOCKER = ResourceSource.OPENSANDBOX_INSPECT_DOCKER
-CONTAINER = Identity("docker-container", "http://osb", "240b23285899")
-LIMITED = Allocation(
-    components=(ComponentAllocation(name="sandbox", limits=SandboxResourceAmounts(cpu=0.5, memory_mib=128.0)),),
-    notes=("rounded",),
-    designator=CONTAINER,
-)
+LIMITED = replace(limited(cpu=0.5, memory_mib=128.0), notes=("rounded",))
 GROWN = replace(LIMITED, components=(replace(LIMITED.components[0], limits=SandboxResourceAmounts(cpu=1.5)),))
 
 
 @pytest.fixture
 def sandbox():
-    keys = JoinKeys(run_id="run-1", request_id="q-1", sandbox_id="sb-1", provider="opensandbox")
-    submission = Submission(limits=SandboxResourceAmounts(cpu=1.0))
-    start = StartEvent(
-        trace_id=TRACE,
-        span_id=SPAN,
-        start_ns=T0 - SECOND,
-        end_ns=T0,
-        received_ns=T0,
-        record=StartRecord(keys=keys, submission=submission),
-    )
-    tracked = Tracked(SandboxKey("training", "sb-1"), "training", RouteOutcome.MATCHED, Lifecycle(start=start))
-    tracked.progress.memory = tracked.progress.cpu = UNKNOWN
-    return tracked
-
-
-def window(at_s):
-    return ReadWindow(T0 + round(at_s * SECOND), T0 + round((at_s + 1) * SECOND))
-
-
-def sample(at_s, **numbers):
-    usage = Usage(
-        **{
-            "timestamp_ms": (T0 + round(at_s * SECOND)) // 10**6,
-            "cpu_count": 2.0,
-            "cpu_used_percentage": 12.5,
-            "memory_total_mib": 24105.5,
-            "memory_used_mib": 600.0,
-            **numbers,
-        }
-    )
-    return SampleReading(window=window(at_s), source=ResourceSource.OPENSANDBOX_EXECD, usage=usage)
-
-
-def failed(at_s, error_type=ErrorType.TIMEOUT):
-    return SampleReading(window=window(at_s), source=ResourceSource.OPENSANDBOX_EXECD, error_type=error_type)
+    made = tracked(submission=Submission(limits=SandboxResourceAmounts(cpu=1.0)))
+    made.progress.memory = made.progress.cpu = UNKNOWN
+    return made
 
 
 def allocation(at_s, found=LIMITED, error_type=None):
-    return AllocationReading(window=window(at_s), source=DOCKER, error_type=error_type, allocation=found)
+    return readings.allocation(at_s, found, error_type)
 
 
 def span(item):
@@ -211,7 +165,7 @@ def test_the_flag_of_a_live_container_says_nothing_of_its_end(sandbox):
 def test_a_sample_keeps_the_daemons_time_and_a_failed_one_has_no_numbers(sandbox):
     good = span(record_sample(sandbox, sample(1), 0))
     assert good.attributes[names.NEMO_GYM_SANDBOX_SAMPLE_TIMESTAMP_MS] == (T0 + SECOND) // 10**6
-    assert (good.trace_id, good.parent_span_id) == (TRACE.hex(), SPAN.hex())
+    assert (good.trace_id, good.parent_span_id) == (TRACE.hex(), "01" * 8)
     bad = span(record_sample(sandbox, failed(11), 1))
     assert bad.is_error
     assert not [key for key in bad.attributes if ".sample." in key]

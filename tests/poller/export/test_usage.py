@@ -8,23 +8,17 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import AggregationTemporality
 
 from sandgauge_poller.export import recording, series
 from sandgauge_poller.export.messages import export_request
-from sandgauge_poller.export.sandbox_encoding import PointSettings, encoding_of
+from sandgauge_poller.export.sandbox_encoding import encoding_of
 from sandgauge_poller.export.usage import last_kills, record_usage, take_kills
-from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.reading.provider import ReadWindow, SampleReading, Usage
 from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageObservation
-from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
-from sandgauge_poller.tracking.fold import Lifecycle
 from sandgauge_poller.tracking.progress import End, dump_progress, load_progress
-from sandgauge_poller.tracking.routing import RouteOutcome
 from sandgauge_schemas import names
 from sandgauge_schemas.names import EndReason, ErrorType, ResourceSource
-from sandgauge_schemas.records import JoinKeys, StartRecord, SummaryRecord, UsageRecord
+from sandgauge_schemas.records import SummaryRecord, UsageRecord
 from support.otlp_proto import spans_of_payloads
+from support.readings import SECOND, SETTINGS, T0, tracked
 
-T0 = 1_795_000_000_000_000_000
-SECOND = 10**9
-SETTINGS = PointSettings(metrics=True, rollout_id=True, request_id=True, max_clock_skew_ns=60 * SECOND)
 DOCKER = ResourceSource.DOCKER_STATS
 CORES, WORKING_SET = names.METRIC_GYM_SANDBOX_CPU_USED_CORES, names.METRIC_GYM_SANDBOX_MEMORY_WORKING_SET_MIB
 CPU_TIME, OOM_KILLS = names.METRIC_GYM_SANDBOX_CPU_TIME, names.METRIC_GYM_SANDBOX_OOM_KILLS
@@ -32,16 +26,7 @@ CPU_TIME, OOM_KILLS = names.METRIC_GYM_SANDBOX_CPU_TIME, names.METRIC_GYM_SANDBO
 
 @pytest.fixture
 def sandbox():
-    keys = JoinKeys(run_id="run-1", request_id="q-1", sandbox_id="sb-1", provider="opensandbox")
-    start = StartEvent(
-        trace_id=b"\x01" * 16,
-        span_id=b"\x02" * 8,
-        start_ns=T0 - SECOND,
-        end_ns=T0,
-        received_ns=T0,
-        record=StartRecord(keys=keys),
-    )
-    return Tracked(SandboxKey("training", "sb-1"), "training", RouteOutcome.MATCHED, Lifecycle(start=start))
+    return tracked()
 
 
 def window(at_s):
