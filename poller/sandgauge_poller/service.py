@@ -82,7 +82,11 @@ class Poller:
             delivery.start()
             stack.push_async_callback(_flush, delivery)
             providers = await stack.enter_async_context(open_providers(self._config, self._clock))
-            active = ActiveSet(configured.routing(self._config), self._config.tracking.max_sandboxes)
+            active = ActiveSet(
+                configured.routing(self._config),
+                self._config.tracking.max_sandboxes,
+                lambda deployment, start: context.newcomers[deployment or ""].vouches_for(start),
+            )
             shared = await self._shared_log(stack)
             # The loop needs the tracker to let go of sandboxes, and the tracker the loop to hear of changes.
             owns = configured.ownership(self._config.ingest.shard) if shared is None else shared.share.owns

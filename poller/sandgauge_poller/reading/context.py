@@ -173,6 +173,7 @@ class ReadingContext:
             load = loads.get(sandbox.deployment or "")
             if load is not None:
                 load.remove(sandbox.key)
+        self.newcomers[sandbox.deployment or ""].forget(sandbox)
         self.schedule.drop(sandbox.key, *WHILE_ALIVE)
         provider = self.providers.get(sandbox.deployment or "")
         if provider is not None:  # its deployment may be configured no more

@@ -86,15 +86,15 @@ class ReadingLoop:
         self._wake.set()
 
     def let_go(self, sandboxes: Collection[Tracked]) -> None:
-        """Leave sandboxes, which are in the active set no more, to another poller: nothing of them has ended."""
-        keys = {sandbox.key for sandbox in sandboxes}
+        """Leave sandboxes that are in the active set no more: nothing of them has ended."""
         for sandbox in sandboxes:
             self._endings.leave(sandbox)
             self._context.schedule.drop(sandbox.key)
             self._context.paces.pop(sandbox.key, None)
-        for (key, _), task in list(self._running.items()):
-            if key in keys:
-                task.cancel()
+            for task in Task:
+                running = self._running.get((sandbox.key, task))
+                if running is not None:
+                    running.cancel()
 
     async def stop(self) -> None:
         """Cancel every reading in flight."""
@@ -141,6 +141,8 @@ class ReadingLoop:
                 self._before_deletion.stop_failed(sandbox)
             case ChangeKind.KEYS_LEARNT:
                 self._keys_learnt(sandbox)
+            case ChangeKind.DISPLACED:
+                self.let_go([sandbox])
             case ChangeKind.CONFLICTED:
                 self._context.metrics.conflict(ConflictKind.ROLLOUT)
         self._wake.set()
@@ -233,6 +235,9 @@ class ReadingLoop:
             self._again_after_fault(due)
         finally:
             self._running.pop((sandbox.key, due.task), None)
+            end = sandbox.progress.end
+            if end is not None and end.reason is EndReason.GONE:
+                self._active.deny(sandbox)
             self._wake_for_what_is_sooner()
 
     def _read_on(self, sandbox: Tracked, due: Due) -> None:

@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 
+from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.tracking.active_set import SandboxKey, Tracked
 from sandgauge_poller.tracking.bounded import BoundedDict
 
@@ -29,15 +30,26 @@ class Newcomers:
 
     def vouch(self, sandbox: Tracked) -> None:
         """Take the sandbox's answer as a sign that others of its run and trace are real."""
-        for origin in _origins(sandbox):
+        start = sandbox.lifecycle.start
+        for origin in _origins(start) if start is not None else ():
             self._vouched[origin] = True
 
     def add(self, sandbox: Tracked) -> None:
         """Let a sandbox wait; one that was read before is known."""
         progress = sandbox.progress
         was_read = progress.allocation is not None or progress.first_reading_ns is not None
-        is_known = was_read or any(self._vouched.get(origin) for origin in _origins(sandbox))
+        start = sandbox.lifecycle.start
+        is_known = was_read or (start is not None and self.vouches_for(start))
         (self._known if is_known else self._strangers)[sandbox.key] = sandbox
+
+    def vouches_for(self, start: StartEvent) -> bool:
+        """Tell whether a sandbox of the same run or trace has answered."""
+        return any(self._vouched.get(origin) for origin in _origins(start))
+
+    def forget(self, sandbox: Tracked) -> None:
+        """Let a sandbox wait no more."""
+        for queue in (self._known, self._strangers):
+            queue.pop(sandbox.key, None)
 
     def take(self) -> Tracked | None:
         """Take the next one out that has not ended meanwhile; None when there is none."""
@@ -51,9 +63,6 @@ class Newcomers:
         return None
 
 
-def _origins(sandbox: Tracked) -> list[str | bytes]:
-    start = sandbox.lifecycle.start
-    if start is None:
-        return []
+def _origins(start: StartEvent) -> list[str | bytes]:
     run_id = start.record.keys.run_id
     return [start.trace_id] if run_id is None else [start.trace_id, run_id]

@@ -12,6 +12,7 @@ from sandgauge_poller.tracking.phase import phase
 from sandgauge_poller.tracking.progress import Progress
 from sandgauge_poller.tracking.recent import Recent
 from sandgauge_poller.tracking.routing import RouteOutcome, Routing
+from sandgauge_poller.tracking.unseen import Unseen, Vouches, vouches_for_none
 from sandgauge_schemas.records import JoinKeys
 
 _Key = TypeVar("_Key", RolloutName, str)
@@ -33,6 +34,8 @@ class ChangeKind(Enum):
     KEYS_LEARNT = "keys_learnt"
     CONFLICTED = "conflicted"
     RESTORED = "restored"
+    DISPLACED = "displaced"
+    """It is tracked no more: a newcomer has its place."""
 
 
 @dataclass(slots=True)
@@ -76,8 +79,9 @@ class Change:
 class ActiveSet:
     """Apply events, in any order; `capacity` bounds sandboxes, four times as much stops and names of rollouts."""
 
-    def __init__(self, routing: Routing, capacity: int) -> None:
+    def __init__(self, routing: Routing, capacity: int, vouches: Vouches = vouches_for_none) -> None:
         self._routing = routing
+        self._unseen = Unseen(vouches)
         self._capacity = capacity
         self._sandboxes: dict[SandboxKey, Tracked] = {}
         self._by_rollout: dict[RolloutName, list[Tracked]] = {}
@@ -124,10 +128,31 @@ class ActiveSet:
             case RolloutEvent():
                 return self._apply_rollout(event)
 
+    def make_room(self, start: StartEvent) -> Tracked | None:
+        """Discard a sandbox of which nothing was seen, and for which no more speaks than for a newcomer; return it."""
+        keys = start.record.keys
+        route = self._routing.route(keys.provider, start.record.scope)
+        sandbox = self._unseen.take(self._unseen.rank(route.outcome, route.deployment, start))
+        if sandbox is not None:
+            self.discard(sandbox)
+        return sandbox
+
+    def deny(self, sandbox: Tracked) -> None:
+        """Note that the control plane says of a sandbox that it does not exist."""
+        if self._sandboxes.get(sandbox.key) is sandbox:
+            self._unseen.deny(sandbox)
+
+    def put_back(self, sandbox: Tracked) -> None:
+        """Track a sandbox again that made room for nobody."""
+        if sandbox.lifecycle.start is not None and sandbox.key not in self._sandboxes:
+            self._add(sandbox, sandbox.lifecycle.start)
+            self._rename(sandbox, frozenset(), sandbox.lifecycle.rollout_names)
+
     def discard(self, sandbox: Tracked) -> None:
         """Forget a sandbox that is done with."""
         if self._sandboxes.pop(sandbox.key, None) is None:
             return
+        self._unseen.discard(sandbox.key)
         for name in sandbox.lifecycle.rollout_names:
             _remove(self._by_rollout, name, sandbox)
         _remove(self._by_id, sandbox.key.sandbox_id, sandbox)
@@ -142,8 +167,7 @@ class ActiveSet:
         sandbox = self._sandboxes.get(key)
         if sandbox is None:
             sandbox = Tracked(key, route.deployment, route.outcome)
-            self._sandboxes[key] = sandbox
-            self._by_id.setdefault(key.sandbox_id, []).append(sandbox)
+            self._add(sandbox, event)
         previous, agreed = sandbox.lifecycle.start, not sandbox.lifecycle.conflicting
         names = sandbox.lifecycle.rollout_names
         sandbox.lifecycle = sandbox.lifecycle.with_start(event)
@@ -158,6 +182,11 @@ class ActiveSet:
         if sandbox.lifecycle.stop is not None:
             changes.append(Change(ChangeKind.STOPPED, sandbox))
         return changes
+
+    def _add(self, sandbox: Tracked, start: StartEvent) -> None:
+        self._sandboxes[sandbox.key] = sandbox
+        self._by_id.setdefault(sandbox.key.sandbox_id, []).append(sandbox)
+        self._unseen.add(sandbox, self._unseen.rank(sandbox.outcome, sandbox.deployment, start))
 
     def _apply_stop(self, event: StopEvent) -> list[Change]:
         route = self._routing.route(event.keys.provider, event.scope)

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from pydantic import TypeAdapter
 
-from sandgauge_schemas.names import EndReason, ResourceSource, SampleScope, ScopeEvidence
+from sandgauge_schemas.names import EndReason, ErrorType, ResourceSource, SampleScope, ScopeEvidence
 from sandgauge_schemas.records import Allocation, ReadingStatus, Statistics
 
 _MOST_FAILED_KEPT = 64
@@ -168,6 +168,19 @@ class Progress(ReadingAccount):
     summarised: bool = False
     inherited: bool = False
     """Another poller followed it before, and nothing of what that one saw is known here."""
+
+    @property
+    def is_seen(self) -> bool:
+        """Whether its control plane, its daemon or a usage source has ever shown that there is such a sandbox."""
+        status, usage = self.allocation_status, self.usage
+        return (
+            self.first_reading_ns is not None
+            or self.allocation is not None
+            or self.expires_at_ns is not None
+            or self.paused
+            or (usage is not None and usage.first_reading_ns is not None)
+            or (status is not None and status.error_type in (None, ErrorType.NO_SUPPORTED_QUANTITY))
+        )
 
     @property
     def ended_before_it_was_inherited(self) -> bool:

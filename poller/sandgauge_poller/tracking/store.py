@@ -163,6 +163,14 @@ def find_request(connection: sqlite3.Connection, request_id: str) -> RequestReco
     return requests[0].record if requests else None
 
 
+def forget(connection: sqlite3.Connection, keys: Collection[SandboxKey]) -> None:
+    """Forget sandboxes as if their spans had never been stored: they may come again."""
+    connection.executemany("DELETE FROM event WHERE owner = ? AND subject = ?", keys)
+    connection.executemany("DELETE FROM sandbox WHERE owner = ? AND sandbox_id = ?", keys)
+    for key in keys:
+        progress_rows.forget(connection, key)
+
+
 def finish(connection: sqlite3.Connection, key: SandboxKey, now_ns: int) -> None:
     """Mark a sandbox as done with; its events stay only as the memory of what was seen."""
     connection.execute(
@@ -198,6 +206,9 @@ def prune(
     )
     connection.execute(f"DELETE FROM event WHERE received_ns < ? AND {unneeded}", (before_ns,))  # noqa: S608  # constant text
     connection.execute("DELETE FROM sandbox WHERE state = 'done' AND updated_ns < ?", (before_ns,))
+    # What was on its way to be kept of a sandbox as it was forgotten.
+    spans = "SELECT 1 FROM event e WHERE e.owner = sandbox.owner AND e.subject = sandbox.sandbox_id"
+    connection.execute(f"DELETE FROM sandbox WHERE state = 'live' AND NOT EXISTS ({spans})")  # noqa: S608  # the same
     excess = _excess(connection, "SELECT count(*) FROM event", most_rows)
     oldest = f"SELECT trace_id, span_id FROM event WHERE {unneeded} ORDER BY received_ns LIMIT ?"  # noqa: S608  # the same
     connection.execute(f"DELETE FROM event WHERE (trace_id, span_id) IN ({oldest})", (excess,))  # noqa: S608  # the same

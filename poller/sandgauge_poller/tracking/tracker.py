@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import sqlite3
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from sandgauge_poller.ingest.event_json import EventKind
@@ -27,6 +28,15 @@ _AT_ONCE = 250
 
 _RECENTLY_DONE = 10_000
 """Sandboxes remembered in memory as done with; the store remembers them longer."""
+
+
+@dataclass(slots=True)
+class _Admission:
+    """What is made of the events of one commit: rows (None: refused), who is new, and who made room for them."""
+
+    rows: list[EventRow | None] = field(default_factory=list)
+    newcomers: set[SandboxKey] = field(default_factory=set)
+    displaced: list[Tracked] = field(default_factory=list)
 
 
 class Tracker:
@@ -104,20 +114,42 @@ class Tracker:
             NotStoredError: the disk cannot take them.
 
         """
-        newcomers: set[SandboxKey] = set()
+        admission = _Admission()
         try:
-            rows: list[EventRow | None] = []
             async for part in _in_turns(events):
-                rows += [self._admit(event, newcomers) for event in part]
-            return await self._commit(rows)
+                admission.rows += [self._admit(event, admission) for event in part]
+            news = await self._store(admission)
+            return await self._fold_all(admission.rows, iter(news))
         except StateError as error:
             raise NotStoredError(str(error)) from error
         finally:
-            self._arriving -= newcomers
+            self._arriving -= admission.newcomers
 
-    async def _commit(self, rows: Sequence[EventRow | None]) -> list[SpanOutcome]:
-        admitted = [row for row in rows if row is not None]
-        news = iter(await self._database.write(lambda connection: _insert(connection, admitted)))
+    async def _store(self, admission: "_Admission") -> list[bool]:
+        rows = [row for row in admission.rows if row is not None]
+        displaced = [sandbox.key for sandbox in admission.displaced]
+
+        def write(connection: sqlite3.Connection) -> list[bool]:
+            store.forget(connection, displaced)
+            return _insert(connection, rows)
+
+        try:
+            news = await self._database.write(write)
+        except BaseException:  # a cancellation, too
+            for sandbox in admission.displaced:
+                self._active.put_back(sandbox)
+                self._on_change(Change(ChangeKind.RESTORED, sandbox))
+            raise
+        if displaced:
+            logger.warning(
+                "%d sandboxes of which nothing was ever seen made room for newer ones, for as many are known as"
+                " tracking.max_sandboxes allows (%d)",
+                len(displaced),
+                self._active.capacity,
+            )
+        return news
+
+    async def _fold_all(self, rows: Sequence[EventRow | None], news: Iterator[bool]) -> list[SpanOutcome]:
         outcomes: list[SpanOutcome] = []
         async for part in _in_turns(rows):
             outcomes += [SpanOutcome.REJECTED if row is None else self._fold(row, is_news=next(news)) for row in part]
@@ -163,15 +195,19 @@ class Tracker:
 
         await self._database.write(write)
 
-    def _admit(self, event: LifecycleEvent, newcomers: set[SandboxKey]) -> EventRow | None:
-        """Return the row to store; None for the start of a sandbox beyond the capacity."""
+    def _admit(self, event: LifecycleEvent, admission: "_Admission") -> EventRow | None:
+        """Return the row to store; None for the start of a sandbox for which nobody makes room."""
         key = self._active.key_of(event)
         if key is not None and not self._owns(key.sandbox_id) and self._active.get(key) is None:
             return EventRow(event, key, is_elsewhere=True)
         if isinstance(event, StartEvent) and key is not None and self._is_new(key):
             if len(self._active) + len(self._arriving) >= self._active.capacity:
-                return None
-            newcomers.add(key)
+                displaced = self._active.make_room(event)
+                if displaced is None:
+                    return None
+                admission.displaced.append(displaced)
+                self._on_change(Change(ChangeKind.DISPLACED, displaced))
+            admission.newcomers.add(key)
             self._arriving.add(key)
         return EventRow(event, key)
 

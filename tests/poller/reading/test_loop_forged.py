@@ -7,6 +7,7 @@ import pytest
 
 from sandgauge_poller.reading.limits import RateLimit
 from sandgauge_poller.reading.provider import SandboxState
+from sandgauge_poller.tracking.active_set import Change, ChangeKind
 from sandgauge_schemas.names import ErrorType
 from support.reading_world import TRACE, key, world
 from support.virtual_time import in_virtual_time
@@ -100,3 +101,34 @@ async def test_one_that_was_made_up_costs_four_questions():
         await w.until(60)
         assert not list(w.active)
         assert len(w.provider.calls) == 20 * 4
+
+
+@in_virtual_time
+async def test_nothing_is_kept_or_asked_of_those_that_made_room():
+    async with world(rate=RATE) as w:
+        forge(w, 100)
+        real = w.start("real")
+        await w.until(0.5)
+        forged = [sandbox for sandbox in w.active if sandbox is not real]
+        for sandbox in forged:
+            w.active.discard(sandbox)
+            w.loop.on_change(Change(ChangeKind.DISPLACED, sandbox))
+        asked = len(w.provider.calls)
+        await w.until(30)
+        assert {call.sandbox_id for call in w.provider.calls[asked:]} == {"real"}
+        assert set(w.context.paces) == {real.key}
+        assert len(w.context.newcomers["training"]) == 0
+
+
+@in_virtual_time
+async def test_those_that_do_not_exist_make_room_before_older_ones():
+    async with world() as w:
+        w.provider["silent"].allocation = w.provider["silent"].sample = ErrorType.TIMEOUT
+        w.start("silent", root=False)
+        w.start("forged-1", root=False)
+        w.provider["forged-1"].state = SandboxState.NOT_FOUND
+        w.provider["forged-1"].allocation = w.provider["forged-1"].sample = ErrorType.NOT_FOUND
+        await w.wait_for(lambda: w.tracked("forged-1").progress.end is not None)
+        start = w.tracked("silent").lifecycle.start
+        assert [w.active.make_room(start).key.sandbox_id for _ in range(2)] == ["forged-1", "silent"]
+        assert w.active.make_room(start) is None

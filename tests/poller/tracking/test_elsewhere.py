@@ -53,6 +53,7 @@ async def test_sandboxes_of_others_take_no_room(folder):
     async with running(folder, MINE, "one more", capacity=1) as poller:
         others = [start(number, f"{THEIRS}-{number}") for number in range(1, 9)]
         assert await poller.tracker.commit([*others, start(11, MINE)]) == [ACCEPTED] * 9
+        poller.sandbox(MINE).progress.first_reading_ns = 1
         assert await poller.tracker.commit([start(12, "one more")]) == [REJECTED]
 
 
