@@ -97,7 +97,7 @@ def first_readings(sink, sandbox_ids, ready_ns):
     return [(first[sandbox_id] - ready_ns) / 1e9 for sandbox_id in sandbox_ids]
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_nothing_acknowledged_is_forgotten(osb, make_poller, otlp_sink, tmp_path):
     seed = secrets.randbits(32)
     print(f"seed {seed}")
