@@ -8,6 +8,7 @@ import math
 import os
 import re
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from numbers import Integral, Real
 
 from sandgauge_schemas.records import Sidecar
@@ -22,6 +23,15 @@ Complain = Callable[[str], None]
 
 MAX_TEXT = 1024
 """Longest text on a span, in characters; the poller reads no longer one."""
+
+# The builtin types say the same as the abstract ones behind them, and say it at once.
+_NUMBERS = (int, float, Real)
+_WHOLE_NUMBERS = (int, Integral)
+_KEYS = frozenset(RESOURCE_KEYS)
+_NOTHING = (None,) * len(RESOURCE_KEYS)
+
+# A process has few control planes.
+_known_scope = lru_cache(maxsize=64)(control_plane_scope)
 
 _ERROR_TYPE = re.compile(r"[A-Za-z0-9_][\w.:/-]{0,127}", re.ASCII)
 _OTHER_ERROR = "_OTHER"
@@ -69,7 +79,7 @@ def number(value: object, what: str, complain: Complain) -> float | None:
     """Return a finite number of at least 0."""
     if value is None:
         return None
-    if isinstance(value, bool) or not isinstance(value, Real):
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         complain(f"{what}: {type(value).__name__} is not a number")
         return None
     try:
@@ -87,7 +97,7 @@ def whole(value: object, what: str, complain: Complain) -> int | None:
     plain = number(value, what, complain)
     if plain is None:
         return None
-    if isinstance(value, Integral):
+    if isinstance(value, _WHOLE_NUMBERS):
         return int(value)
     if not plain.is_integer():
         complain(f"{what} is not a whole number")
@@ -106,25 +116,25 @@ def count(value: object, complain: Complain) -> int:
 
 def requested(resources: Resources, complain: Complain, what: str = "resources") -> SandboxResources:
     """Return a declared shape: whole MiB, GiB and GPUs."""
-    values = _values(resources, what, complain)
+    cpu, memory_mib, disk_gib, gpu, gpu_type = _values(resources, what, complain)
     return SandboxResources(
-        cpu=number(values["cpu"], f"{what}.cpu", complain),
-        memory_mib=whole(values["memory_mib"], f"{what}.memory_mib", complain),
-        disk_gib=whole(values["disk_gib"], f"{what}.disk_gib", complain),
-        gpu=whole(values["gpu"], f"{what}.gpu", complain),
-        gpu_type=text(values["gpu_type"], f"{what}.gpu_type", complain),
+        cpu=number(cpu, f"{what}.cpu", complain),
+        memory_mib=whole(memory_mib, f"{what}.memory_mib", complain),
+        disk_gib=whole(disk_gib, f"{what}.disk_gib", complain),
+        gpu=whole(gpu, f"{what}.gpu", complain),
+        gpu_type=text(gpu_type, f"{what}.gpu_type", complain),
     )
 
 
 def submitted(resources: Resources, what: str, complain: Complain) -> SandboxResourceAmounts:
     """Return a shape as it was sent: fractions of MiB and GiB are kept."""
-    values = _values(resources, what, complain)
+    cpu, memory_mib, disk_gib, gpu, gpu_type = _values(resources, what, complain)
     return SandboxResourceAmounts(
-        cpu=number(values["cpu"], f"{what}.cpu", complain),
-        memory_mib=number(values["memory_mib"], f"{what}.memory_mib", complain),
-        disk_gib=number(values["disk_gib"], f"{what}.disk_gib", complain),
-        gpu=whole(values["gpu"], f"{what}.gpu", complain),
-        gpu_type=text(values["gpu_type"], f"{what}.gpu_type", complain),
+        cpu=number(cpu, f"{what}.cpu", complain),
+        memory_mib=number(memory_mib, f"{what}.memory_mib", complain),
+        disk_gib=number(disk_gib, f"{what}.disk_gib", complain),
+        gpu=whole(gpu, f"{what}.gpu", complain),
+        gpu_type=text(gpu_type, f"{what}.gpu_type", complain),
     )
 
 
@@ -145,7 +155,7 @@ def sidecars(given: Iterable[Sidecar | tuple[str, Resources]], complain: Complai
 def scope(url: object, complain: Complain) -> str | None:
     """Return a control plane's URL without user information, query and fragment."""
     given = text(url, "scope", complain)
-    stripped = control_plane_scope(given) if given is not None else None
+    stripped = _known_scope(given) if given is not None else None
     if given is not None and stripped is None:
         complain("scope is not a URL")
     return stripped
@@ -156,14 +166,14 @@ def error_type(value: object) -> str:
     return value if isinstance(value, str) and _ERROR_TYPE.fullmatch(value) else _OTHER_ERROR
 
 
-def _values(resources: object, what: str, complain: Complain) -> dict[str, object]:
-    if resources is None:
-        return dict.fromkeys(RESOURCE_KEYS)
+def _values(resources: object, what: str, complain: Complain) -> tuple[object, ...]:
+    """Return the values in the order of RESOURCE_KEYS, each None where it is not declared."""
     if isinstance(resources, Mapping):
-        if resources.keys() - set(RESOURCE_KEYS):
+        if not _KEYS.issuperset(resources):
             complain(f"{what} has other keys than {', '.join(RESOURCE_KEYS)}")
-        return {key: resources.get(key) for key in RESOURCE_KEYS}
+        return tuple(map(resources.get, RESOURCE_KEYS))
     if isinstance(resources, SandboxResourceAmounts):
-        return {key: getattr(resources, key) for key in RESOURCE_KEYS}
-    complain(f"{what}: {type(resources).__name__} is neither amounts nor a mapping")
-    return dict.fromkeys(RESOURCE_KEYS)
+        return tuple(getattr(resources, key) for key in RESOURCE_KEYS)
+    if resources is not None:
+        complain(f"{what}: {type(resources).__name__} is neither amounts nor a mapping")
+    return _NOTHING

@@ -1,6 +1,7 @@
-"""A tracer provider of the emitter's own, never global, for a process that has none.
+"""A provider of the emitter's own, never global, for a process that has none.
 
-The only module that needs the SDK.
+The only module that needs the SDK. It hands finished spans to the SDK's processor: a tracer would first make each a
+live one, which a host may sample, limit and lock, at three times the cost.
 """
 
 # Its fork handlers must be there before the SDK's, which waits in the child for the lock that they give back.
@@ -12,13 +13,16 @@ from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 
+from opentelemetry import trace
+from opentelemetry.context import Context
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
-from opentelemetry.sdk.trace import ReadableSpan, SpanLimits, TracerProvider
+from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.trace.export import BatchSpanProcessor, ConsoleSpanExporter, SpanExporter
-from opentelemetry.sdk.trace.id_generator import IdGenerator
-from opentelemetry.sdk.trace.sampling import ALWAYS_ON
+from opentelemetry.sdk.util.instrumentation import InstrumentationScope
+from opentelemetry.trace import SpanContext, Status, StatusCode, TraceFlags
 
 from sandgauge_emitter.faults import FAULTS
+from sandgauge_emitter.finished_span import EXCEPTION_EVENT, EXCEPTION_TYPE, SCOPE_NAME, FinishedSpan
 from sandgauge_emitter.otlp import Protocol, Target
 from sandgauge_schemas import names
 from sandgauge_schemas.version import __version__
@@ -30,6 +34,10 @@ _EXPORTERS = {
     Protocol.GRPC: "opentelemetry.exporter.otlp.proto.grpc.trace_exporter",
     Protocol.HTTP: "opentelemetry.exporter.otlp.proto.http.trace_exporter",
 }
+# Not the host's decision: one that samples its own traces away still wants to know its sandboxes.
+_SAMPLED = TraceFlags(TraceFlags.SAMPLED)
+_UNSET = Status(StatusCode.UNSET)
+_SCOPE = InstrumentationScope(SCOPE_NAME, __version__)
 _SCHEDULE_DELAY_MS = 500
 _QUEUE_SIZE = 8192
 _BATCH_SIZE = 512
@@ -49,29 +57,40 @@ class OwnProvider:
     """
 
     def __init__(self, exporter: SpanExporter, *, service_name: str | None, run_id: str | None) -> None:
-        processor = BatchSpanProcessor(
+        self._processor = BatchSpanProcessor(
             exporter,
             max_queue_size=_QUEUE_SIZE,
             schedule_delay_millis=_SCHEDULE_DELAY_MS,
             max_export_batch_size=_BATCH_SIZE,
         )
-        provider = TracerProvider(
-            # A host that samples its own traces away still wants to know its sandboxes.
-            sampler=ALWAYS_ON,
-            resource=_resource(service_name, run_id),
-            # The SDK's own end waits thirty seconds for a Collector that is away.
-            shutdown_on_exit=False,
-            id_generator=_UnseededIdGenerator(),
-            # The limit of other spans would drop the join keys of a request with many sidecars.
-            span_limits=SpanLimits(max_span_attributes=SpanLimits.UNSET, max_span_attribute_length=SpanLimits.UNSET),
-        )
-        provider.add_span_processor(processor)
-        self.tracer = provider.get_tracer("sandgauge_emitter", __version__)
-        self._provider = provider
+        self._resource = _resource(service_name, run_id)
         self._close_asked = threading.Event()
         self._closing = threading.Thread(target=self._close_when_asked, name="sandgauge-emitter-close", daemon=True)
         # It waits from now on, since Python 3.12.0 and 3.12.1 start no thread at exit.
         self._closing.start()
+
+    def send(self, finished: FinishedSpan, context: Context) -> None:
+        """Queue a span in the trace of the context."""
+        parent = trace.get_current_span(context).get_span_context()
+        status = _UNSET
+        events: tuple[Event, ...] = ()
+        if finished.error_type is not None:
+            status = Status(StatusCode.ERROR, finished.error_type)
+            events = (Event(EXCEPTION_EVENT, {EXCEPTION_TYPE: finished.error_type}, finished.end_ns),)
+        self._processor.on_end(
+            ReadableSpan(
+                finished.name,
+                context=_context_below(parent),
+                parent=parent if parent.is_valid else None,
+                resource=self._resource,
+                attributes=finished.attributes,
+                events=events,
+                status=status,
+                start_time=finished.start_ns,
+                end_time=finished.end_ns,
+                instrumentation_scope=_SCOPE,
+            )
+        )
 
     @property
     def is_closed(self) -> bool:
@@ -85,24 +104,20 @@ class OwnProvider:
 
     def _close_when_asked(self) -> None:
         self._close_asked.wait()
-        self._provider.shutdown()
+        self._processor.shutdown()  # type: ignore[no-untyped-call]  # the SDK's is untyped
 
 
-class _UnseededIdGenerator(IdGenerator):
-    """Draws from the system: a training program seeds `random`, often alike in every worker.
+def _context_below(parent: SpanContext) -> SpanContext:
+    trace_id = parent.trace_id if parent.is_valid else _random_id(16)
+    return SpanContext(trace_id, _random_id(8), is_remote=False, trace_flags=_SAMPLED, trace_state=parent.trace_state)
 
-    Ids would come twice there, and the program's own numbers would depend on whether telemetry is on.
+
+def _random_id(length: int) -> int:
+    """Return a number of so many bytes, drawn from the system; 0 is no id.
+
+    A training program seeds `random`, often alike in every worker: ids would come twice there, and the program's own
+    numbers would depend on whether telemetry is on.
     """
-
-    def generate_span_id(self) -> int:
-        return _random_bits(8)
-
-    def generate_trace_id(self) -> int:
-        return _random_bits(16)
-
-
-def _random_bits(length: int) -> int:
-    """Return a number of so many bytes; 0 is no id."""
     return int.from_bytes(os.urandom(length)) or 1
 
 

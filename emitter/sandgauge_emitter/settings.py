@@ -13,6 +13,7 @@ from sandgauge_emitter.locks import LOCK
 ENABLED_VARIABLE = "SANDGAUGE_ENABLED"
 RUN_ID_VARIABLE = "NEMO_GYM_OTEL_RUN_ID"
 EXPORTER_VARIABLE = "NEMO_GYM_OTEL_EXPORTER"
+SDK_DISABLED_VARIABLE = "OTEL_SDK_DISABLED"
 
 _ON = frozenset({"1", "true", "yes", "on", "t", "y"})
 _OFF = frozenset({"", "0", "false", "no", "off", "f", "n"})
@@ -99,6 +100,11 @@ class CurrentSettings:
             FAULTS.note(f"{EXPORTER_VARIABLE} is neither otlp nor console: otlp is used")
             return Exporter.OTLP
         return Exporter(word)
+
+    @property
+    def is_sdk_disabled(self) -> bool:
+        """Whether OpenTelemetry's own switch says that nothing is sent, whoever would send it."""
+        return (self._variable(SDK_DISABLED_VARIABLE) or "").strip().lower() == "true"
 
     def _variable(self, name: str) -> str | None:
         # `environment` would look twice, which is much where it is asked for with every span.

@@ -4,7 +4,8 @@ import time
 
 from opentelemetry.context import Context
 
-from sandgauge_emitter.tracing import TRACING, FinishedSpan
+from sandgauge_emitter.finished_span import FinishedSpan
+from sandgauge_emitter.tracing import TRACING
 from sandgauge_schemas import names
 from sandgauge_schemas.records import RequestRecord, StartRecord
 

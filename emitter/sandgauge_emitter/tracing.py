@@ -1,4 +1,4 @@
-"""Which tracer takes the spans: that of the host's SDK where there is one, else that of a provider of our own."""
+"""Who takes the spans: the host's SDK where there is one, else a provider of our own."""
 
 import atexit
 import os
@@ -15,10 +15,11 @@ from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, TracerProv
 
 from sandgauge_emitter import inputs, otlp
 from sandgauge_emitter.faults import FAULTS, describe, warn
+from sandgauge_emitter.finished_span import EXCEPTION_EVENT, EXCEPTION_TYPE, SCOPE_NAME, FinishedSpan
 from sandgauge_emitter.locks import LOCK
 from sandgauge_emitter.settings import SETTINGS, Exporter
 from sandgauge_schemas import names
-from sandgauge_schemas.attributes import AttributeValue, text
+from sandgauge_schemas.attributes import text
 from sandgauge_schemas.version import __version__
 
 if TYPE_CHECKING:
@@ -26,21 +27,6 @@ if TYPE_CHECKING:
 
 EXIT_FLUSH_S = 3.0
 """How long the end of the process waits at most for spans that are not sent yet, however many there are."""
-
-# OpenTelemetry's own names of a failure, not of this project's contract.
-_EXCEPTION_EVENT = "exception"
-_EXCEPTION_TYPE = "exception.type"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class FinishedSpan:
-    """A span that has ended when it is made; times in ns since the epoch. With an error type it has failed."""
-
-    name: str
-    attributes: Mapping[str, AttributeValue]
-    start_ns: int
-    end_ns: int
-    error_type: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +54,11 @@ class Tracing:
 
     def emit(self, finished: FinishedSpan, context: Context) -> None:
         """Make a span in the trace of the context; without a way to send it, do nothing."""
-        tracer = self._tracer()
-        if tracer is None:
-            return
-        span = tracer.start_span(
-            finished.name,
-            context=context,
-            kind=SpanKind.INTERNAL,
-            attributes=finished.attributes,
-            start_time=finished.start_ns,
-        )
-        if finished.error_type is not None:
-            span.set_status(Status(StatusCode.ERROR, finished.error_type))
-            span.add_event(_EXCEPTION_EVENT, {_EXCEPTION_TYPE: finished.error_type}, timestamp=finished.end_ns)
-        span.end(end_time=finished.end_ns)
+        host = _host_provider()
+        if host is not None:
+            _record(finished, self._tracer_of(host), context)
+        elif (own := self._own_provider()) is not None:
+            own.send(finished, context)
 
     def close(self) -> None:
         """Send what is left, within one bound for all of it, however often this is called."""
@@ -92,17 +69,17 @@ class Tracing:
             if provider is not None:
                 provider.close(max(0.0, self._exit_by - time.monotonic()))
 
-    def _tracer(self) -> Tracer | None:
-        host = _host_provider()
-        if host is not None:
-            known = self._host
-            if known is None or known[0] is not host:
-                known = self._host = (host, host.get_tracer("sandgauge_emitter", __version__))
-            return known[1]
+    def _tracer_of(self, host: TracerProvider) -> Tracer:
+        known = self._host
+        if known is None or known[0] is not host:
+            known = self._host = (host, host.get_tracer(SCOPE_NAME, __version__))
+        return known[1]
+
+    def _own_provider(self) -> "OwnProvider | None":
         own = self._own
         if own is None or (own.endpoint, own.run_id) != (SETTINGS.endpoint, SETTINGS.run_id):
             own = self._set_up()
-        return own.provider.tracer if own.provider is not None else None
+        return own.provider
 
     def _set_up(self) -> _Own:
         with LOCK:
@@ -166,7 +143,23 @@ def _host_provider() -> TracerProvider | None:
     return provider if hasattr(provider, "add_span_processor") else None
 
 
+def _record(finished: FinishedSpan, tracer: Tracer, context: Context) -> None:
+    span = tracer.start_span(
+        finished.name,
+        context=context,
+        kind=SpanKind.INTERNAL,
+        attributes=finished.attributes,
+        start_time=finished.start_ns,
+    )
+    if finished.error_type is not None:
+        span.set_status(Status(StatusCode.ERROR, finished.error_type))
+        span.add_event(EXCEPTION_EVENT, {EXCEPTION_TYPE: finished.error_type}, timestamp=finished.end_ns)
+    span.end(end_time=finished.end_ns)
+
+
 def _new_provider(endpoint: str | None, run_id: str | None) -> "OwnProvider | None":
+    if SETTINGS.is_sdk_disabled:
+        return None
     notes: tuple[str, ...] = ()
     try:
         # Late, so that a process whose telemetry is off, or that has a provider, never loads them.

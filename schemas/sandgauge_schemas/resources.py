@@ -1,6 +1,6 @@
 """The one resource vocabulary: amounts as observed, and the whole-number shape of a creation request."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar, Self, TypeVar
 
@@ -87,20 +87,21 @@ class SandboxResources(SandboxResourceAmounts):
         )
 
     def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if value is None:
-                continue
-            if field.name == "gpu_type":
-                if not isinstance(value, str):
-                    raise TypeError(f"gpu_type: {type(value).__name__} is not a string")
-                continue
-            allowed = (int, float) if field.name == "cpu" else (int,)
-            if isinstance(value, bool) or not isinstance(value, allowed):
-                wanted = " or ".join(kind.__name__ for kind in allowed)
-                raise TypeError(f"{field.name}: {type(value).__name__} is not {wanted}")
-            if not 0 <= value <= LARGEST_AMOUNT:
-                raise ValueError(f"{field.name}: must be a number from 0 to {LARGEST_AMOUNT}")
+        _check("cpu", self.cpu, int, float)
+        _check("memory_mib", self.memory_mib, int)
+        _check("disk_gib", self.disk_gib, int)
+        _check("gpu", self.gpu, int)
+        if self.gpu_type is not None and not isinstance(self.gpu_type, str):
+            raise TypeError(f"gpu_type: {type(self.gpu_type).__name__} is not a string")
+
+
+def _check(name: str, value: float | None, *allowed: type) -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, allowed):
+        raise TypeError(f"{name}: {type(value).__name__} is not {' or '.join(kind.__name__ for kind in allowed)}")
+    if not 0 <= value <= LARGEST_AMOUNT:
+        raise ValueError(f"{name}: must be a number from 0 to {LARGEST_AMOUNT}")
 
 
 _Amount = TypeVar("_Amount", int, float)

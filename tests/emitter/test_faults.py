@@ -107,7 +107,7 @@ PARTS = [
     (inputs, "error_type"),
     *[(tracing, name) for name in ("parent_context", "current_run_id", "get_current", "_host_provider")],
     *[(spans, name) for name in ("emit_request", "emit_start", "FinishedSpan")],
-    *[(tracing.Tracing, name) for name in ("emit", "_tracer")],
+    *[(tracing.Tracing, name) for name in ("emit", "_tracer_of")],
 ]
 
 

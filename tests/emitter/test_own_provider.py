@@ -6,12 +6,17 @@ from types import ModuleType
 
 import pytest
 from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
-from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, TraceState
 
 import sandgauge_emitter
 from sandgauge_emitter import own_provider, tracing
+from sandgauge_emitter.finished_span import FinishedSpan
 from sandgauge_schemas import names
+from sandgauge_schemas.records import JoinKeys, StartRecord, Submission
+from sandgauge_schemas.resources import SandboxResourceAmounts
 from support.waiting import wait_until
 
 REQUEST, START = names.SPAN_GYM_SANDBOX_REQUEST, names.SPAN_GYM_SANDBOX_START
@@ -158,6 +163,7 @@ def test_workers_that_seed_alike_have_ids_of_their_own(on):
 def test_many_attributes_and_a_hosts_limits_on_its_own_spans_cost_no_key(on, monkeypatch):
     monkeypatch.setenv("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "4")
     monkeypatch.setenv("OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT", "3")
+    monkeypatch.setenv("OTEL_SPAN_EVENT_COUNT_LIMIT", "none that the SDK takes")
     sidecars = [(f"sidecar-{index}", {"cpu": 1}) for index in range(200)]
     request = sandgauge_emitter.record_request(provider="kubernetes", sidecars=sidecars)
     (span,) = arrived(on, 1)
@@ -234,7 +240,7 @@ def test_no_print_of_a_header_that_cannot_be_sent(on, monkeypatch, caplog):
     [
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://user:pa55@c:port", "OTEL_EXPORTER_OTLP_ENDPOINT"),
         ("OTEL_EXPORTER_OTLP_ENDPOINT", "ftp://pa55", "OTEL_EXPORTER_OTLP_ENDPOINT"),
-        ("OTEL_SPAN_EVENT_COUNT_LIMIT", "pa55", "OTEL_ variables"),
+        ("OTEL_PYTHON_EXPORTER_OTLP_HTTP_TRACES_CREDENTIAL_PROVIDER", "pa55", "OTEL_ variables"),
     ],
 )
 def test_a_set_up_that_fails_is_said_once_and_not_tried_again(monkeypatch, caplog, variable, value, said):
@@ -286,3 +292,35 @@ def test_a_missing_exporter_is_one_warning_with_its_cure(monkeypatch, caplog):
         sandgauge_emitter.record_request(provider="p").started("sbx-1")
     (record,) = caplog.records
     assert "pip install 'sandgauge[export]'" in record.getMessage()
+
+
+PARENT = SpanContext(0xABC, 0xDEF, is_remote=True, trace_flags=TraceFlags(1), trace_state=TraceState([("a", "b")]))
+
+
+@pytest.mark.parametrize("error_type", [None, "timeout"])
+@pytest.mark.parametrize("parent", [None, PARENT])
+def test_a_span_is_as_an_sdks_tracer_makes_it(make_host, parent, error_type):
+    submission = Submission(limits=SandboxResourceAmounts(cpu=0.5, gpu=1, gpu_type="H100"), sdk_default=False)
+    record = StartRecord(keys=JoinKeys(request_id="a1", provider="p"), submission=submission)
+    finished = FinishedSpan(name=START, attributes=record.to_attributes(), start_ns=1, end_ns=2, error_type=error_type)
+    context = Context() if parent is None else trace.set_span_in_context(NonRecordingSpan(parent), Context())
+    exporter = InMemorySpanExporter()
+    own = own_provider.OwnProvider(exporter, service_name=None, run_id=None)
+    own.send(finished, context)
+    own.close(60)
+    host = make_host()
+    tracing.TRACING.emit(finished, context)
+    (ours,), (theirs,) = (comparable(encode_spans(spans)) for spans in (exporter.get_finished_spans(), host.finished()))
+    assert ours == theirs
+
+
+def comparable(message):
+    """Return the spans by their scope, without what is drawn by lot."""
+    for scope_spans in message.resource_spans[0].scope_spans:
+        for span in scope_spans.spans:
+            assert span.trace_id.strip(b"\0")
+            assert span.span_id.strip(b"\0")
+            span.ClearField("span_id")
+            if not span.parent_span_id:
+                span.ClearField("trace_id")
+    return list(message.resource_spans[0].scope_spans)

@@ -1,5 +1,6 @@
 """The emitter in processes of its own: what it loads, how it ends, and what becomes of it in children."""
 
+import json
 import os
 import signal
 import socket
@@ -76,6 +77,20 @@ def test_while_it_is_off_nothing_is_loaded_and_nothing_is_said():
     done = run(OFF, environment())
     assert not done.stdout.split()
     assert not done.stderr
+
+
+TO_THE_CONSOLE = """
+import sandgauge_emitter
+sandgauge_emitter.record_request(provider="p").failed("timeout")
+"""
+
+
+def test_the_console_gets_a_line_of_json_for_each_span():
+    done = run(TO_THE_CONSOLE, environment(SANDGAUGE_ENABLED="1", NEMO_GYM_OTEL_EXPORTER="console"))
+    requested, failed = map(json.loads, done.stdout.splitlines())
+    assert (requested["name"], failed["name"]) == (REQUEST, START)
+    assert requested["attributes"][names.NEMO_GYM_SANDBOX_PROVIDER] == "p"
+    assert (failed["status"]["status_code"], failed["events"][0]["name"]) == ("ERROR", "exception")
 
 
 WITHOUT_SDK = """

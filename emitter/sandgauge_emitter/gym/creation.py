@@ -43,15 +43,17 @@ class Creation:
 
     def end(self, *, sandbox_id: object = None, error: BaseException | None = None) -> None:
         """Complete Gym's start span, or emit one. A cancelled creation has neither a sandbox nor failed, as in Gym."""
-        record = StartRecord(
-            keys=self.keys, submission=self.submission, scope=self.scope, sample_interval_s=self.sample_interval_s
-        )
         if self.stock_span is not None:
-            self.stock_span.set_attributes(record.to_attributes())
+            self.stock_span.set_attributes(self._record(self.keys).to_attributes())
             return
         created = replace(self.keys, sandbox_id=inputs.text(sandbox_id, "sandbox_id", complain))
         error_type = inputs.error_type(type(error).__name__) if isinstance(error, Exception) else None
-        spans.emit_start(replace(record, keys=created), self.occasion.context, self.occasion.at_ns, error_type)
+        spans.emit_start(self._record(created), self.occasion.context, self.occasion.at_ns, error_type)
+
+    def _record(self, keys: JoinKeys) -> StartRecord:
+        return StartRecord(
+            keys=keys, submission=self.submission, scope=self.scope, sample_interval_s=self.sample_interval_s
+        )
 
 
 START: ContextVar[Start | None] = ContextVar("sandgauge_gym_start", default=None)

@@ -105,11 +105,11 @@ class Lifecycle:
 
     def _begin(self, provider: object, spec: Any) -> Creation | None:
         """Record the request, unless this creation is part of another one, and return the creation."""
-        if not SETTINGS.enabled:
-            return None
         start, outer = START.get(), CREATION.get()
         if start is not None and not start.is_open:
             start = None
+        if start is None and not SETTINGS.enabled:
+            return None
         if start is not None and start.keys is None:
             keys = start.keys = _request(start, provider, spec)
         elif outer is not None and outer.is_open:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from sandgauge_emitter import inputs
@@ -36,17 +37,30 @@ def submission(limits: Mapping[str, str] | None, requests: Mapping[str, str] | N
 
 
 def _amounts(quantities: Mapping[str, str] | None) -> SandboxResourceAmounts:
-    """Return the amounts of a map; a name outside the vocabulary means nothing, and an unreadable text is absent."""
-    given = quantities or {}
+    amounts, complaints = _read(tuple((quantities or {}).items()))
+    for complaint in complaints:
+        complain(complaint)
+    return amounts
+
+
+@lru_cache(maxsize=256)  # a run submits few shapes, each of them a great many times
+def _read(quantities: tuple[tuple[str, str], ...]) -> tuple[SandboxResourceAmounts, tuple[str, ...]]:
+    """Return the amounts of a map, and complaints.
+
+    A name outside the vocabulary means nothing, and an unreadable text is absent.
+    """
+    given = dict(quantities)
+    complaints: list[str] = []
     amounts, notes = read_amounts(given)
     gpu = amounts.gpu if _GPU not in given else _count(given[_GPU])
     if notes or isinstance(gpu, QuantityError):
-        complain("a submitted quantity cannot be read and is left out")
-    return replace(
+        complaints.append("a submitted quantity cannot be read and is left out")
+    amounts = replace(
         amounts,
         gpu=None if isinstance(gpu, QuantityError) else gpu,
-        gpu_type=inputs.text(given.get(_GPU_TYPE), "gpu_type", complain),
+        gpu_type=inputs.text(given.get(_GPU_TYPE), "gpu_type", complaints.append),
     )
+    return amounts, tuple(complaints)
 
 
 def _count(text: str) -> int | QuantityError:

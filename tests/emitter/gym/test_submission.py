@@ -85,3 +85,11 @@ def test_a_later_try_counts_and_an_ended_creation_is_left_alone():
 
 def test_a_call_outside_any_creation_is_only_passed_on():
     assert submission.create(lambda image: image, None, ("img:1",), {}) == "img:1"
+
+
+def test_what_cannot_be_read_is_noted_each_time(monkeypatch):
+    notes = []
+    monkeypatch.setattr(submission, "complain", notes.append)
+    for _ in range(2):
+        submission.submission({"cpu": "fast", "gpu_type": "g" * 2000}, None)
+    assert [note.split()[0] for note in notes] == ["a", "gpu_type", "a", "gpu_type"]
