@@ -1,8 +1,5 @@
 """Delivery: rows leave the outbox only when their request is answered for good, and nothing is counted twice."""
 
-import socket
-import time
-
 import pytest
 
 from sandgauge_poller.export import delivery as delivery_module
@@ -10,44 +7,13 @@ from sandgauge_poller.export import outbox
 from sandgauge_poller.export.answer import Answer
 from sandgauge_poller.export.collector_client import CollectorClient, CollectorSettings, NoAnswerError
 from sandgauge_poller.export.delivery import Delivery, DeliverySettings
-from sandgauge_poller.export.messages import MetricPoint, encode_points, export_request
-from sandgauge_poller.export.outbox import OutboxItem, Rank
-from sandgauge_schemas import names
-from sandgauge_schemas.names import ErrorType, ExportOutcome, ResourceSource, Signal
-from sandgauge_schemas.records import JoinKeys, ReadingStatus, SampleRecord
-from support.otlp_proto import encoded_span
+from sandgauge_poller.export.messages import export_request
+from sandgauge_schemas.names import Signal
 from support.otlp_sink import Answer as SinkAnswer
-from support.otlp_sink import OtlpSink
+from support.outbox_rows import NOW_NS, counts, point_item, put, span_item
 
-NOW_NS = 1_767_225_600_000_000_000
 OK = Answer(status=200, headers={}, body=b"")
 BUSY = Answer(status=503, headers={}, body=b"")
-KEYS = JoinKeys(run_id="run-1", sandbox_id="sb-1", provider="opensandbox")
-POINT_ATTRIBUTES = {**KEYS.to_attributes(), names.NEMO_GYM_SANDBOX_SAMPLE_SCOPE: names.SampleScope.NODE}
-
-
-def span_item(number=1):
-    status = ReadingStatus(source=ResourceSource.OPENSANDBOX_EXECD, error_type=ErrorType.TIMEOUT)
-    payload = encoded_span(
-        name=names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE,
-        trace_id=bytes(range(16)),
-        parent_span_id=b"\x01" * 8,
-        span_id=number.to_bytes(8, "big"),
-        start_ns=NOW_NS,
-        end_ns=NOW_NS + 1,
-        attributes=SampleRecord(keys=KEYS, status=status).to_attributes(),
-        error=True,
-    )
-    return OutboxItem(signal=Signal.TRACES, rank=Rank.SAMPLE, created_ns=NOW_NS, items=1, payload=payload)
-
-
-def point_item(value=1.0, time_ns=NOW_NS):
-    metrics = (names.METRIC_GYM_SANDBOX_CPU_COUNT, names.METRIC_GYM_SANDBOX_MEMORY_USED_MIB)
-    points = [
-        MetricPoint(metric=metric, value=value, time_ns=time_ns, attributes=POINT_ATTRIBUTES) for metric in metrics
-    ]
-    payload = encode_points(points)
-    return OutboxItem(signal=Signal.METRICS, rank=Rank.POINT, created_ns=time_ns, items=2, payload=payload)
 
 
 class Receiver:
@@ -99,53 +65,6 @@ def delivery(database, receiver, clock, expired):
     return Delivery(
         database, receiver, DeliverySettings(), expired.append, monotonic=clock.monotonic, now_ns=clock.now_ns
     )
-
-
-@pytest.fixture
-def sink():
-    with OtlpSink() as opened:
-        yield opened
-
-
-@pytest.fixture
-def make_running(database, sink):
-    """Return a function that starts the thread against the sink, or another endpoint."""
-    started = []
-
-    def make(endpoint=None, **settings):
-        client = CollectorClient(CollectorSettings(endpoint=endpoint or sink.endpoint))
-        running = Delivery(database, client.post, DeliverySettings(**settings), lambda _: None)
-        running.start()
-        started.append((running, client))
-        return running
-
-    yield make
-    for running, client in started:
-        running.stop(5)
-        client.close()
-
-
-@pytest.fixture
-def silent():
-    """Return a listener whose connections nobody answers."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield listener
-
-
-def endpoint_of(listener):
-    return f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-
-def put(database, *items):
-    database.submit(lambda connection: outbox.append(connection, items)).result(10)
-
-
-def counts(database, signal):
-    """Return produced, delivered, rejected, dropped and pending, which must add up."""
-    account = database.read(outbox.accounts)[signal]
-    produced, delivered, rejected, dropped = (account.outcomes[outcome] for outcome in ExportOutcome)
-    assert produced == delivered + rejected + dropped + account.pending
-    return produced, delivered, rejected, dropped, account.pending
 
 
 def test_what_is_delivered_leaves_the_outbox(database, delivery, receiver):
@@ -288,9 +207,9 @@ def test_a_store_that_cannot_count_the_delivery_is_no_reason_to_send_without_pau
     assert counts(database, Signal.TRACES) == (1, 0, 0, 0, 1)
 
 
-def test_answers_of_a_real_receiver_in_turn(database, sink, clock):
+def test_answers_of_a_real_receiver_in_turn(database, otlp_sink, clock):
     json = {"Content-Type": "application/json"}
-    sink.script(
+    otlp_sink.script(
         SinkAnswer(headers=json, body=b"{}"),
         SinkAnswer(headers=json, body=b'{"partialSuccess": {}}'),
         SinkAnswer(headers=json, body=b'{"partialSuccess":{"rejectedSpans":"0","errorMessage":"soon deprecated"}}'),
@@ -298,7 +217,7 @@ def test_answers_of_a_real_receiver_in_turn(database, sink, clock):
         SinkAnswer(status=202),
         SinkAnswer(headers={"Content-Type": "text/html"}, body=b"<html>ok</html>"),
     )
-    client = CollectorClient(CollectorSettings(endpoint=sink.endpoint))
+    client = CollectorClient(CollectorSettings(endpoint=otlp_sink.endpoint))
     delivery = Delivery(
         database, client.post, DeliverySettings(), lambda _: None, monotonic=clock.monotonic, now_ns=clock.now_ns
     )
@@ -310,35 +229,9 @@ def test_answers_of_a_real_receiver_in_turn(database, sink, clock):
     delivery.deliver_due()
     client.close()
     assert counts(database, Signal.TRACES) == (6, 5, 1, 0, 0)
-    assert sink.violations == []
-    sent = [request.body for request in sink.requests()]
+    sent = [request.body for request in otlp_sink.requests()]
     assert len(sent) == 7
     assert sent[5] == sent[6]
-
-
-def test_rows_of_an_earlier_process_go_out_at_the_start(database, sink, make_running):
-    put(database, span_item())
-    make_running()
-    sink.wait_for(lambda seen: len(seen.spans()) == 1)
-
-
-def test_new_rows_gather_into_one_request(database, sink, make_running):
-    running = make_running()
-    for number in range(1, 21):
-        put(database, span_item(number))
-        running.notify()
-    sink.wait_for(lambda seen: len(seen.spans()) == 20)
-    assert len(sink.requests()) <= 3
-    assert sink.violations == []
-
-
-def test_an_outage_ends_by_itself(database, sink, make_running):
-    sink.script(*[SinkAnswer(status=503)] * 3)
-    put(database, span_item())
-    make_running(initial_interval_s=0.05)
-    sink.wait_for(lambda seen: len(seen.spans()) == 1)
-    assert [request.status for request in sink.requests()] == [503, 503, 503, 200]
-    assert len({request.body for request in sink.requests()}) == 1
 
 
 def test_the_thread_sleeps_until_rows_come_or_an_attempt_is_due(database, delivery, receiver, clock):
@@ -352,32 +245,3 @@ def test_the_thread_sleeps_until_rows_come_or_an_attempt_is_due(database, delive
     assert delivery._seconds_until_due() == 0.0
     delivery.deliver_due()
     assert delivery._seconds_until_due() is None
-
-
-def test_stop_sends_what_is_left(database, sink, make_running):
-    running = make_running()
-    put(database, *(span_item(number) for number in range(1, 100)), point_item(time_ns=time.time_ns()))
-    assert running.stop(60)
-    assert (len(sink.spans()), len(sink.points())) == (99, 2)
-    assert counts(database, Signal.TRACES)[4] == 0
-
-
-def test_stop_keeps_its_bound_while_the_receiver_is_silent(database, make_running, silent):
-    put(database, span_item(), point_item())
-    running = make_running(endpoint=endpoint_of(silent), timeout_s=0.2)
-    begin = time.monotonic()
-    assert running.stop(5.0)
-    assert time.monotonic() - begin < 5.0
-    assert counts(database, Signal.TRACES) == (1, 0, 0, 0, 1)
-
-
-def test_stop_does_not_wait_for_a_request_that_outlasts_it(database, make_running, silent):
-    put(database, span_item())
-    running = make_running(endpoint=endpoint_of(silent), timeout_s=20.0)
-    connection, _ = silent.accept()
-    begin = time.monotonic()
-    assert not running.stop(0.1)
-    assert time.monotonic() - begin < 10.0
-    connection.close()
-    assert running.stop(60)
-    assert counts(database, Signal.TRACES) == (1, 0, 0, 0, 1)
