@@ -25,7 +25,6 @@ from sandgauge_poller.tracking.active_set import Tracked
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.progress import dump_progress
 from sandgauge_poller.tracking.progress_rows import ProgressRow
-from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_poller.tracking.tally import beyond_tally, dump_tally
 from sandgauge_schemas.names import DesignatorKind, LeftOutReason, ResourceSource, Signal
 from sandgauge_schemas.placement import Identity
@@ -184,10 +183,10 @@ class Recorder:
         return [] if item is None else [item]
 
     async def _commit_or_count(self, sandbox: Tracked, items: Sequence[OutboxItem], *, urgent: bool = False) -> None:
-        """Commit a reading; raises StateError where the disk cannot take it, which is accounted for later."""
+        """Commit a reading; one that cannot be stored, for whatever reason, is accounted for later."""
         try:
             await self._commit(sandbox, items, urgent=urgent)
-        except StateError:
+        except Exception:
             for item in items:
                 self._lost[item.signal] += item.items
             raise

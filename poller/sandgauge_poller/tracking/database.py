@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
+from sandgauge_poller.tracking import schema
 from sandgauge_poller.tracking.store_file import (
     LOST_WITH_THE_STORE,
     DamagedError,
@@ -67,6 +68,7 @@ class Database:
             self._writer = open_store(self.path)
             self._reader = connect(self.path)
             self._reader.execute("PRAGMA query_only = ON")
+            self._schema_version = schema.version(self._writer)
             self._places = {file: place(file) for file in (self.path, self.path.with_name(LOCK_FILE))}
         except BaseException:
             os.close(self._lock_descriptor)
@@ -129,7 +131,11 @@ class Database:
                 raise StateError(f"{self.path}: closed; nothing can be read any more")
             try:
                 self._reader.execute("BEGIN")
+                self._check_schema(self._reader)
                 return function(self._reader)
+            except DamagedError as damage:
+                self._end_for(damage)
+                raise
             except sqlite3.Error as error:
                 failure = as_state_error(error, self.path)
                 if not isinstance(failure, DamagedError):
@@ -200,6 +206,7 @@ class Database:
         connection = self._writer
         try:
             connection.execute("BEGIN IMMEDIATE")
+            self._check_schema(connection)
             resolutions = [_run_job(connection, function, future) for function, future in group]
             connection.execute("COMMIT")
             self._check_places()
@@ -216,6 +223,16 @@ class Database:
             logger.info("%s: can be written again", self.path)
         for resolve in resolutions:
             resolve()
+
+    def _check_schema(self, connection: sqlite3.Connection) -> None:
+        """Make sure that nobody has taken a table away: what is asked of the others would fail, or be wrong."""
+        version = schema.version(connection)
+        if version == self._schema_version:
+            return
+        lost = schema.damage(connection)
+        if lost is not None:
+            raise DamagedError(self.path, lost)
+        self._schema_version = version
 
     def _check_places(self) -> None:
         """Make sure that what was committed is there for the next start, and that no other poller can begin here."""

@@ -14,6 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 
+from sandgauge_poller.tracking import schema
 from sandgauge_poller.tracking.migrations import MIGRATIONS
 
 logger = logging.getLogger(__name__)
@@ -171,6 +172,9 @@ def _prepare(connection: sqlite3.Connection, file: Path) -> None:
     if complaint != "ok":
         raise DamagedError(file, " ".join(complaint.split()))
     migrate(connection, MIGRATIONS, file)
+    lost = schema.damage(connection)
+    if lost is not None:
+        raise DamagedError(file, lost)
     # A file that may only be read opens without a word, and even begins to write; only a write is refused.
     _write_nothing_new(connection)
 

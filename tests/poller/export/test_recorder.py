@@ -169,15 +169,26 @@ async def test_a_full_outbox_drops_points_first_and_says_so(database, make_recor
     assert {record.getMessage().partition(",")[0] for record in caplog.records} == {"the outbox is full"}
 
 
-async def test_readings_that_the_disk_could_not_take_are_counted_once_there_is_room(
-    database, make_recorder, monkeypatch, caplog
+def _full(*_):
+    error = sqlite3.OperationalError("database or disk is full")
+    error.sqlite_errorcode = sqlite3.SQLITE_FULL
+    raise error
+
+
+def _refused(*_):
+    raise sqlite3.IntegrityError("a fault of our own")
+
+
+@pytest.mark.parametrize(("fail", "error"), [(_full, StateError), (_refused, sqlite3.IntegrityError)])
+async def test_readings_that_could_not_be_stored_are_counted_with_the_next_that_is(
+    database, make_recorder, monkeypatch, caplog, fail, error
 ):
     sandbox, recorder = tracked(), make_recorder()
     await recorder.sample(sandbox, sample(1), 0, is_final=False)
-    with monkeypatch.context() as full:
-        full.setattr(outbox, "append", _full)
+    with monkeypatch.context() as patch:
+        patch.setattr(outbox, "append", fail)
         for at_s in (2, 3):
-            with pytest.raises(StateError, match="make room"):
+            with pytest.raises(error, match=r"make room|our own"):
                 await recorder.sample(sandbox, sample(at_s), 0, is_final=False)
     kept = database.read(outbox.accounts)
     assert {account.outcomes[ExportOutcome.DROPPED] for account in kept.values()} == {0}
@@ -197,12 +208,6 @@ async def test_progress_alone_is_kept_too(database, make_recorder):
     sandbox.progress.leaked = True
     await make_recorder().changed(sandbox)
     assert dump_progress(stored(database, sandbox)) == dump_progress(sandbox.progress)
-
-
-def _full(*_):
-    error = sqlite3.OperationalError("database or disk is full")
-    error.sqlite_errorcode = sqlite3.SQLITE_FULL
-    raise error
 
 
 def _no_room(*_):

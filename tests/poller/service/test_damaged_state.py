@@ -1,6 +1,10 @@
 """A state folder whose file is damaged: the poller says so, keeps the file, and does its work, start after start."""
 
 import os
+import sqlite3
+from contextlib import closing
+
+import pytest
 
 from sandgauge_schemas import names
 from support.delivered import ids_in
@@ -43,17 +47,27 @@ def spoil(folder):
             file.write(b"x" * size)
 
 
-def test_damage_while_it_runs_is_one_clear_end_and_the_next_start_begins_anew(osb, make_poller, otlp_sink, tmp_path):
+def drop_a_table(folder):
+    """Take a table away, as somebody does who has opened the file beside the poller."""
+    with closing(sqlite3.connect(folder / "sandgauge.db", timeout=60)) as other:
+        other.execute("DROP TABLE tally")
+
+
+@pytest.mark.parametrize("harm", [spoil, drop_a_table])
+def test_damage_while_it_runs_is_one_clear_end_and_the_next_start_begins_anew(
+    osb, make_poller, otlp_sink, tmp_path, harm
+):
     known, new = osb.create(), osb.create()
     poller = make_poller()
     poller.start()
     feed(poller.endpoint, start_span(known))
     otlp_sink.wait_for(lambda sink: known in ids_in(sink, SAMPLE))
     file = tmp_path / "state" / "sandgauge.db"
-    spoil(file.parent)
+    harm(file.parent)
     wait_until(poller.has_ended, timeout_s=60, what="the end of the poller")
     assert poller.stop() == 1
     lines = poller.complaints()
+    assert not any("Traceback" in line for line in lines)
     assert any(line.startswith(f"Error: {file}: damaged (") and "start the poller again" in line for line in lines)
     assert any(
         f"{file}: kept as sandgauge.db.damaged-1; sandboxes that it knew are read no more" in one for one in lines

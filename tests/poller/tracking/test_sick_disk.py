@@ -2,7 +2,9 @@
 
 import errno
 import os
+import sqlite3
 import threading
+from contextlib import closing
 
 import pytest
 
@@ -121,6 +123,55 @@ def test_damage_that_was_met_too_often_is_said_and_the_file_stays(tmp_path, capl
     (line,) = [record.getMessage() for record in caplog.records]
     assert "check the disk" in line
     assert database.path.exists()
+
+
+def change_schema(folder, statement):
+    """Do what somebody does who has opened the file beside the poller."""
+    with closing(sqlite3.connect(folder / "sandgauge.db")) as other:
+        other.execute(statement)
+        other.commit()
+
+
+@pytest.mark.parametrize(
+    ("statement", "lost"),
+    [
+        ("DROP TABLE tally", "table tally"),
+        ("DROP TRIGGER outbox_removed", "trigger outbox_removed"),
+        ("ALTER TABLE sandbox ADD COLUMN mine", "table sandbox"),
+    ],
+)
+@pytest.mark.parametrize("who", ["writer", "reader", "next start"])
+def test_a_table_that_is_taken_away_is_damage_like_any_other(tmp_path, caplog, statement, lost, who):
+    database = Database(tmp_path)
+    database.submit(add("one")).result(10)
+    if who == "next start":
+        assert database.close(10)
+        change_schema(tmp_path, statement)
+    else:
+        change_schema(tmp_path, statement)
+        with pytest.raises(DamagedError, match=rf"damaged \({lost}: removed or changed\); it is set aside"):
+            database.read(ids) if who == "reader" else database.submit(add("two")).result(10)
+        with pytest.raises(DamagedError):
+            database.damage.result(10)
+        assert database.close(10)
+    database = Database(tmp_path)
+    assert database.read(ids) == []
+    assert database.submit(add("three")).result(10) == "three"
+    assert database.close(10)
+    assert set_aside(tmp_path) == ["sandgauge.db.damaged-1"]
+    assert len([record for record in caplog.records if record.levelname == "ERROR"]) == 1
+
+
+def test_what_somebody_adds_does_no_harm_nor_does_an_index_that_is_gone(tmp_path):
+    database = Database(tmp_path)
+    for number, statement in enumerate(("CREATE TABLE mine (id)", "DROP INDEX event_subject", "ANALYZE")):
+        change_schema(tmp_path, statement)
+        assert database.submit(add(str(number))).result(10) == str(number)
+        assert len(database.read(ids)) == number + 1
+    assert database.close(10)
+    database = Database(tmp_path)
+    assert database.read(ids) == ["0", "1", "2"]
+    assert database.close(10)
 
 
 @pytest.mark.parametrize("is_replaced", [False, True])
