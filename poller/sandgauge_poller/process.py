@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import resource
+from collections.abc import Awaitable, Callable
 
 try:
     import uvloop
@@ -14,9 +15,10 @@ else:
 
 logger = logging.getLogger(__name__)
 
-_GARBAGE_THRESHOLDS = (5_000, 3, 1_000_000)
-"""New objects until they are looked at, how many such looks until one at what has come since the last, and how many of
-those until one at everything, which is never."""
+_GARBAGE_THRESHOLDS = (20_000, 10_000, 1_000_000)
+"""New objects until they are looked at; such looks, of which half a day has as many, until one at what came in all of
+them; and those until one at everything, which is never."""
+_LOOK_AFTER_S = 5.0
 
 
 def raise_open_file_limit() -> None:
@@ -28,10 +30,21 @@ def raise_open_file_limit() -> None:
 
 
 def calm_garbage_collector() -> None:
-    """Look for garbage often among a few new objects, and never among all that live.
+    """Keep looks for garbage short: each stops all readings, for half a microsecond an object (measured).
 
-    A look stops all readings: for half a microsecond to one for each object (measured), of which ten thousand sandboxes
-    have a million. A reading leaves no garbage; what a failure leaves is new.
+    Ten thousand sandboxes have a million objects. Readings leave no garbage, so that it is enough to look at what is
+    new; whoever runs an event loop lets it `look_for_garbage` too.
     """
     gc.freeze()  # what was imported stays anyway
     gc.set_threshold(*_GARBAGE_THRESHOLDS)
+
+
+async def look_for_garbage(sleep: Callable[[float], Awaitable[None]]) -> None:
+    """Look at what is new every few seconds, for ever.
+
+    By itself Python looks once there are many more objects than before. That may be after many minutes in which most of
+    what is kept of all sandboxes was replaced, and then the look is at all of it.
+    """
+    while True:
+        await sleep(_LOOK_AFTER_S)
+        gc.collect(0)

@@ -18,7 +18,7 @@ from sandgauge_poller.ingest.intake import CommitEvents, Intake
 from sandgauge_poller.ingest.quarantine import Quarantine
 from sandgauge_poller.ingest.server import IngestServer
 from sandgauge_poller.logs import say_repeats
-from sandgauge_poller.process import calm_garbage_collector, raise_open_file_limit
+from sandgauge_poller.process import calm_garbage_collector, look_for_garbage, raise_open_file_limit
 from sandgauge_poller.reading.build import open_providers
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK, Clock
 from sandgauge_poller.reading.context import ReadingContext, RecordSink
@@ -104,6 +104,7 @@ class Poller:
             usage = UsageLoop(sources, active, reading, sink=sink, metrics=metrics, clock=self._clock)
             restored = await tracker.restore() if shared is None else 0
             parts = [reading.run(), self._maintain(tracker, context), self._say_repeats(), _fail_with(database.damage)]
+            parts.append(look_for_garbage(self._clock.sleep))
             if sources:
                 parts.append(usage.run())
             intake = self._intake(tracker.commit if shared is None else shared.log.publish, metrics)

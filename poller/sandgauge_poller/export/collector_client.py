@@ -2,6 +2,7 @@
 
 import gzip
 import time
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +75,9 @@ class CollectorClient:
             with self._session.post(url, data=body, timeout=timeout_s, allow_redirects=False, stream=True) as response:
                 content = _read(response.raw, timeout_s)
         except (requests.RequestException, urllib3.exceptions.HTTPError, OSError, ValueError) as error:
-            raise NoAnswerError(reason_of(error)) from error
+            reason = reason_of(error)
+            _let_go(error)
+            raise NoAnswerError(reason) from error
         headers = {name.lower(): value for name, value in response.headers.items()}
         return Answer(status=response.status_code, headers=headers, body=content)
 
@@ -118,6 +121,13 @@ def _read(raw: urllib3.HTTPResponse, timeout_s: float) -> bytes:
         if time.monotonic() > deadline:
             raise TimeoutError("the answer did not end")
     return content
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Clear the calls that failed: the library's hold the error, which holds them, and with them all that was sent."""
+    while error is not None:
+        traceback.clear_frames(error.__traceback__)
+        error = error.__context__
 
 
 def reason_of(error: BaseException) -> str:

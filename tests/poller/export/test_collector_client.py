@@ -1,5 +1,6 @@
 """POSTs to the Collector: what is sent, what of the environment is not used, and how an answer may fail to come."""
 
+import gc
 import shutil
 import socket
 import ssl
@@ -156,6 +157,18 @@ def unused_endpoint():
 def test_a_refused_connection_says_so(make_client):
     with pytest.raises(NoAnswerError, match=r"^Connection refused$"):
         post(make_client(unused_endpoint()))
+
+
+def test_a_request_without_an_answer_leaves_nothing_to_the_garbage_collector(make_client):
+    client = make_client(unused_endpoint())
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(3):
+            assert send(client.post, Signal.TRACES, MESSAGE, timeout_s=5.0, now_s=0.0).verdict is Verdict.RETRY
+        assert gc.collect() == 0
+    finally:
+        gc.enable()
 
 
 def test_silence_is_a_timeout(make_client):

@@ -1,0 +1,36 @@
+"""What is garbage goes, also where Python itself sees no reason to look for it."""
+
+import gc
+import weakref
+
+import pytest
+
+from sandgauge_poller.process import look_for_garbage
+
+
+class Ring:
+    def __init__(self):
+        self.itself = self
+
+
+class EnoughError(Exception):
+    pass
+
+
+async def test_garbage_that_is_new_goes_within_seconds():
+    waits = []
+
+    async def sleep(seconds):
+        waits.append(seconds)
+        if len(waits) == 2:
+            raise EnoughError
+
+    gc.disable()
+    try:
+        garbage = weakref.ref(Ring())
+        with pytest.raises(EnoughError):
+            await look_for_garbage(sleep)
+        assert garbage() is None
+        assert waits == [5.0, 5.0]
+    finally:
+        gc.enable()
