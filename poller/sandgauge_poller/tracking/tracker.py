@@ -69,15 +69,17 @@ class Tracker:
                 elsewhere.followed(connection),
             )
         )
-        for event in events:
-            key = self._active.key_of(event)
-            if key is None or key in followed or self._owns(key.sandbox_id):
-                self._active.apply(event)
+        async for part in _in_turns(events):
+            for event in part:
+                key = self._active.key_of(event)
+                if key is None or key in followed or self._owns(key.sandbox_id):
+                    self._active.apply(event)
         for sandbox in self._active:
             sandbox.progress = progress.get(sandbox.key, sandbox.progress)
         await self._settle(followed)
-        for sandbox in self._active:
-            self._on_change(Change(ChangeKind.RESTORED, sandbox))
+        async for restored in _in_turns(list(self._active)):
+            for sandbox in restored:
+                self._on_change(Change(ChangeKind.RESTORED, sandbox))
         return len(self._active)
 
     async def _settle(self, followed: set[SandboxKey]) -> None:
