@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 import yaml
 
-from support.real_collector import SECURITY, config_files, overlays, real_collector
+from support.real_collector import KAFKA, SECURITY, SHARDS, config_files, overlays, real_collector
 
 pytestmark = pytest.mark.integration
 
 COMBINATIONS = [chosen for count in range(len(overlays()) + 1) for chosen in combinations(overlays(), count)]
+COMBINATIONS += [(KAFKA,), (KAFKA, *(name for name in overlays() if name != SHARDS))]
+FEEDS = ("otlp_http/poller", "kafka/pollers")
 
 # None of these drops or samples: the limiter refuses whole requests, which are sent again, and the filter goes by name.
 ON_THE_FEED = ["memory_limiter", "filter/lifecycle", "transform/keys"]
@@ -38,7 +40,7 @@ def unsafe(config: dict[str, Any]) -> Iterator[str]:
     for name, pipeline in config["service"]["pipelines"].items():
         if "otlp" in pipeline["receivers"] and pipeline["processors"][:1] != ["memory_limiter"]:
             yield f"{name} takes in without a limit"
-        if any(exporter.startswith("otlp_http/poller") for exporter in pipeline["exporters"]):
+        if any(exporter.startswith(FEEDS) for exporter in pipeline["exporters"]):
             feeds.append(name)
             yield from unsafe_feed(name, pipeline, config["exporters"])
         elif not is_decoupled(pipeline, config["connectors"]):

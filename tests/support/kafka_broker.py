@@ -63,8 +63,8 @@ listener.name.secured.ssl.keystore.type=PEM
 listener.name.secured.ssl.keystore.location={identity}
 """
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-# What a cluster may be set to, and the pollers' client cannot read: their topics must say otherwise.
-_UNREADABLE = "compression.type=zstd\n"
+# What clusters may be set to: what the pollers' client cannot read, and topics made by whoever asks for them first.
+_UNHELPFUL = "compression.type=zstd\nauto.create.topics.enable=true\n"
 _START_S = 180.0
 
 
@@ -96,7 +96,7 @@ class KafkaBroker:
                 password=PASSWORD,
                 identity=identity,
             )
-            + _UNREADABLE
+            + _UNHELPFUL
         )
         self._command = (*_java(parts), "kafka.Kafka", str(settings))
         self._process: subprocess.Popen[bytes] | None = None

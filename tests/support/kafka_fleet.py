@@ -14,7 +14,7 @@ from sandgauge_poller.config import Kafka
 from sandgauge_poller.ingest.kafka.client import KafkaClients
 from sandgauge_schemas import names
 from support.feed import GYM, rollout_span, start_span, stop_span
-from support.kafka_broker import KafkaBroker
+from support.kafka_broker import PASSWORD, USER, KafkaBroker
 from support.otlp_encodings import to_protobuf
 from support.otlp_json import from_resource, key_values, traces
 from support.otlp_proto import SeenPoint, SeenSpan
@@ -34,10 +34,24 @@ def sandbox_of(span: SeenSpan) -> str:
 
 
 class Replica:
-    """One of the pollers, and the receiver of what it alone has to say."""
+    """One of the pollers, and the receiver of what it alone has to say; `secured` as the broker's other address is."""
 
-    def __init__(self, folder: Path, broker: KafkaBroker, group: str, osb: SimulatedOsb, sink: OtlpSink) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        broker: KafkaBroker,
+        group: str,
+        osb: SimulatedOsb,
+        sink: OtlpSink,
+        *,
+        secured: bool = False,
+    ) -> None:
         self.sink = sink
+        security = {
+            "brokers": [broker.secured_address],
+            "tls": {"enabled": True, "ca_file": str(broker.authority)},
+            "auth": {"sasl": {"username": USER, "password": PASSWORD}},
+        }
         self.poller = RunningPoller(folder)
         self.poller.configure(
             {
@@ -49,6 +63,7 @@ class Replica:
                         "group_id": group,
                         "partitions": PARTITIONS,
                         "session_timeout": "2s",
+                        **(security if secured else {}),
                     },
                 },
                 "deployments": [{"name": "training", "endpoint": osb.url}],

@@ -20,7 +20,7 @@ from support.real_parts import require
 
 FLEET = "otelcol.fleet.yaml"
 KAFKA = "otelcol.kafka.yaml"
-"""Needs an exporter that the Collector of builder.yaml has not."""
+"""Takes the place of SHARDS."""
 QUANTITIES = "otelcol.quantities.yaml"
 REMOTE_WRITE = "otelcol.remote-write.yaml"
 SECURITY = "otelcol.security.yaml"
@@ -40,7 +40,7 @@ def config_files(*overlays: str) -> tuple[Path, ...]:
 
 
 def overlays() -> tuple[str, ...]:
-    """Return the shipped overlays of the Collector of builder.yaml, in an order it takes them in: security last."""
+    """Return the shipped overlays that go together, in an order that the Collector takes them in: security last."""
     names = {path.name for path in config_files()[0].parent.glob("otelcol.*.yaml")}
     return (*sorted(names - {KAFKA, SECURITY}), SECURITY)
 
