@@ -181,7 +181,7 @@ def _refused(*_):
 
 @pytest.mark.parametrize(("fail", "error"), [(_full, StateError), (_refused, sqlite3.IntegrityError)])
 async def test_readings_that_could_not_be_stored_are_counted_with_the_next_that_is(
-    database, make_recorder, monkeypatch, caplog, fail, error
+    database, make_recorder, monkeypatch, caplog, *, fail, error
 ):
     sandbox, recorder = tracked(), make_recorder()
     await recorder.sample(sandbox, sample(1), 0, is_final=False)

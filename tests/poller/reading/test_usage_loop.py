@@ -7,15 +7,17 @@ from dataclasses import replace
 
 import pytest
 
+from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.ingest.final_reading import FinalReading
 from sandgauge_poller.reading.provider import ReadWindow, SandboxState
 from sandgauge_poller.reading.usage.loop import PlacedSource, UsageLoop
 from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageObservation
-from sandgauge_poller.tracking.progress import UsageProgress
+from sandgauge_poller.tracking.progress import Progress, UsageProgress
 from sandgauge_schemas.names import EndReason, ErrorType, ResourceSource
 from sandgauge_schemas.placement import Identity
+from sandgauge_schemas.records import JoinKeys, StartRecord
 from support.reading_doubles import LIMITED, at, elapsed
-from support.reading_world import world
+from support.reading_world import TRACE, world
 from support.virtual_time import in_virtual_time
 
 DOCKER = ResourceSource.DOCKER_STATS
@@ -306,3 +308,27 @@ async def test_with_daemons_readings_a_usage_source_asks_nothing_of_the_control_
         source.failures["s-1"] = ErrorType.NOT_FOUND
         await around.until(45)
         assert len(around.provider.times("status")) == 1  # for its expiry
+
+
+RESTORED = {
+    "after a good reading": (DOCKER, {"readings": 7, "last_reading_ns": at(-45)}, 4),
+    "after a failed one": (DOCKER, {"readings": 7, "last_reading_ns": at(-65), "failed_in_a_row_ns": [at(-28)]}, 2),
+    "within an interval": (DOCKER, {"readings": 7, "last_reading_ns": at(-8)}, 0),
+    "of which nothing was read": (DOCKER, {}, 0),
+    "which another source read": (ResourceSource.KUBERNETES_METRICS, {"readings": 7, "last_reading_ns": at(-45)}, 0),
+}
+
+
+@pytest.mark.parametrize(("source_before", "told", "missed"), RESTORED.values(), ids=RESTORED)
+@in_virtual_time
+async def test_what_was_due_while_no_poller_ran_is_missed_once(source_before, told, missed):
+    async with usage_world() as (around, source, sink, _):
+        place(around, "s-1")
+        in_force = around.provider["s-1"].in_force
+        progress = Progress(recorded_allocation=in_force, usage=UsageProgress(source=source_before, **told))
+        times = {"start_ns": at(-1000), "end_ns": at(-1000), "received_ns": at(-1000)}
+        record = StartRecord(keys=JoinKeys(sandbox_id="s-1", provider="opensandbox"))
+        around.restore([StartEvent(trace_id=TRACE, span_id=b"\x05" * 8, **times, record=record)], {"s-1": progress})
+        await around.until(25)
+        assert source.asked("s-1")[0] == 0
+        assert sink.of("s-1") == [(None, missed), (None, 0), (None, 0)]

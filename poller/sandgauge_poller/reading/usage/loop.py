@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.missed import skipped
 from sandgauge_poller.reading.schedule import back_off
 from sandgauge_poller.reading.usage.source import Kills, UsageAnswer, UsageSource, UsageTarget
 from sandgauge_poller.self_metrics import SelfMetrics
@@ -37,12 +38,15 @@ class UsageSink(Protocol):
 
 
 @dataclass(slots=True)
-class _Wedged:
-    """A sandbox that hangs its source's questions: so many in a row, and how many sweeps it still sits out."""
+class _Unasked:
+    """A sandbox that hung its source's questions, or was due while no poller ran."""
 
     timeouts: int = 0
+    """So many questions hung in a row."""
     sits_out: int = 0
+    """So many sweeps it still sits out."""
     unread: int = 0
+    """So many readings were due meanwhile, until they are counted."""
 
 
 @dataclass(slots=True)
@@ -52,7 +56,7 @@ class PlacedSource:
     source: UsageSource
     deployments: frozenset[str] = frozenset()
     _targets: dict[SandboxKey, UsageTarget] = field(default_factory=dict)
-    _wedged: dict[SandboxKey, _Wedged] = field(default_factory=dict)
+    _unasked: dict[SandboxKey, _Unasked] = field(default_factory=dict)
 
     def target(self, sandbox: Tracked) -> UsageTarget | None:
         """Return what to ask for, or None where it is not the source's to tell or nobody knows yet where it runs."""
@@ -64,37 +68,49 @@ class PlacedSource:
             return None
         return UsageTarget(sandbox.key.sandbox_id, designator)
 
-    def take_up(self, sandboxes: Iterable[Tracked]) -> dict[UsageTarget, list[Tracked]]:
-        """Return what to ask for in a sweep; one that hung sits some out."""
+    def take_up(self, sandboxes: Iterable[Tracked], now_ns: int) -> dict[UsageTarget, list[Tracked]]:
+        """Return what to ask for in a sweep at `now_ns` (ns since the epoch); one that hung sits some out."""
         asked: dict[UsageTarget, list[Tracked]] = {}
         for sandbox in sandboxes:
             target = self.target(sandbox)
             if target is None:
                 continue
-            self._know(sandbox.key, target)
-            wedged = self._wedged.get(sandbox.key)
-            if wedged is not None and wedged.sits_out:
-                wedged.sits_out, wedged.unread = wedged.sits_out - 1, wedged.unread + 1
+            self._know(sandbox, target, now_ns)
+            unasked = self._unasked.get(sandbox.key)
+            if unasked is not None and unasked.sits_out:
+                unasked.sits_out, unasked.unread = unasked.sits_out - 1, unasked.unread + 1
             else:
                 asked.setdefault(target, []).append(sandbox)
         return asked
 
-    def _know(self, key: SandboxKey, target: UsageTarget) -> None:
-        before = self._targets.get(key)
-        if before is not None and before != target:  # it is another pod or container by now
+    def _know(self, sandbox: Tracked, target: UsageTarget, now_ns: int) -> None:
+        before = self._targets.get(sandbox.key)
+        if before is None:
+            self._remember(sandbox, now_ns)
+        elif before != target:  # it is another pod or container by now
             self.source.forget(before)
-        self._targets[key] = target
+        self._targets[sandbox.key] = target
+
+    def _remember(self, sandbox: Tracked, now_ns: int) -> None:
+        """Note what was due between the last reading before a restart and now: it was missed."""
+        usage, interval = sandbox.progress.usage, self.source.interval_s
+        if usage is None or usage.source is not self.source.source:
+            return
+        last_ns = max(usage.last_reading_ns or 0, *usage.failed_in_a_row_ns[-1:], 0)
+        unread = skipped(interval, (now_ns - last_ns) / 1e9, interval) if last_ns else 0
+        if unread:
+            self._unasked[sandbox.key] = _Unasked(unread=unread)
 
     def missed(self, sandbox: Tracked, answer: UsageAnswer) -> int:
         """Return how many readings an answer leaves missed, and plan when a sandbox that hangs is asked again."""
         failed = answer.error_type is not None
-        wedged = self._wedged.pop(sandbox.key, None) or _Wedged()
-        missed = wedged.unread + failed
+        unasked = self._unasked.pop(sandbox.key, None) or _Unasked()
+        missed = unasked.unread + failed
         if answer.error_type is ErrorType.TIMEOUT:
             interval = self.source.interval_s
-            timeouts = wedged.timeouts + 1
+            timeouts = unasked.timeouts + 1
             sweeps = math.floor(back_off(interval, timeouts - 1) / interval)
-            self._wedged[sandbox.key] = _Wedged(timeouts, sits_out=sweeps - 1)
+            self._unasked[sandbox.key] = _Unasked(timeouts, sits_out=sweeps - 1)
         return missed
 
     def kills(self, sandbox: Tracked) -> Kills | None:
@@ -106,7 +122,7 @@ class PlacedSource:
         """Forget the sandboxes that are done with."""
         for key in [key for key in self._targets if active.get(key) is None]:
             self.source.forget(self._targets.pop(key))
-            self._wedged.pop(key, None)
+            self._unasked.pop(key, None)
 
 
 class UsageLoop:
@@ -155,7 +171,7 @@ class UsageLoop:
     async def sweep(self, placed: PlacedSource) -> None:
         """Ask once of all that are the source's, and return when every answer is recorded."""
         placed.let_go(self._active)
-        asked = placed.take_up(filter(self._lives.is_live, self._active))
+        asked = placed.take_up(filter(self._lives.is_live, self._active), self._clock.now_ns())
         if not asked:
             return
         async with aclosing(placed.source.sweep(list(asked))) as answers, asyncio.TaskGroup() as recording:
