@@ -1,4 +1,4 @@
-"""A running poller never looks through all that lives, nor through what came in hours, for garbage: that stops every reading."""
+"""A running poller never looks for garbage among all that lives, which would stop every reading meanwhile."""
 
 import json
 
