@@ -20,7 +20,7 @@ from support.waiting import wait_until
 pytestmark = pytest.mark.load
 
 ROWS = 4
-FAST = DeliverySettings(timeout_s=1.5, initial_interval_s=0.05, max_interval_s=0.2)
+FAST = DeliverySettings(timeout_s=3.0, initial_interval_s=0.05, max_interval_s=0.2)
 PROTOBUF = {"Content-Type": "application/x-protobuf"}
 
 
@@ -49,7 +49,7 @@ HALF = b"HTTP/1.1 200 OK\r\nContent-Type: application/x-protobuf\r\nContent-Leng
 FAULTS = {
     "reset": (says(), 0),
     "silence": (says_nothing, 0),
-    "slow": (says(3.0, response()), 0),
+    "slow": (says(6.0, response()), 0),
     "a-head-that-drips": (says_for_ever(b"HTTP/1.1 200 OK\r\n", b"X-A: b\r\n", 0.2), 0),
     "a-body-that-drips": (says_for_ever(response(length=1000), b"x", 0.1), 0),
     "chunks-that-drip": (says_for_ever(CHUNKED, b"1\r\nx\r\n", 0.1), 0),
