@@ -30,6 +30,7 @@ from sandgauge_poller.tracking.store_file import (
     open_store,
     place,
     set_aside,
+    shortage,
     try_to_write,
 )
 
@@ -46,6 +47,9 @@ _MAX_GROUP = 1000
 """Most functions in one transaction: a bound on how long the first of them waits for its commit."""
 _TRY_AGAIN_S = 1.0
 """How often a disk that could not take a write is tried where nobody else writes."""
+
+_LOOK_S = 5.0
+"""How often an idle database looks whether its disk has room."""
 
 _Job = tuple[Callable[[sqlite3.Connection], Any], Future[Any]]
 
@@ -115,7 +119,7 @@ class Database:
 
     @property
     def trouble(self) -> str | None:
-        """Why the last commit failed; None after a good one. An idle database tries by itself now and then."""
+        """Why the last commit failed, or the next one may, else None. An idle database looks by itself now and then."""
         failure = self._failure
         return None if failure is None else str(failure)
 
@@ -185,8 +189,11 @@ class Database:
     def _next_group(self) -> tuple[list[_Job], bool]:
         """Wait for a function, then take all that are there; True when the closing mark was among them."""
         try:
-            job = self._jobs.get(timeout=None if self._failure is None else _TRY_AGAIN_S)
+            job = self._jobs.get(timeout=_LOOK_S if self._failure is None else _TRY_AGAIN_S)
         except queue.Empty:
+            if self._failure is None:
+                self._look_for_room()
+                return [], False
             return [(lambda connection: try_to_write(connection, self.path), Future())], False
         self._hurry.wait(PATIENCE_S)
         self._hurry.clear()  # before the rest is taken, so that whoever hurries from here on is not kept waiting
@@ -218,11 +225,18 @@ class Database:
             for _, future in group:
                 future.set_exception(failure)
             return
-        if self._failure is not None:
-            self._failure = None
-            logger.info("%s: can be written again", self.path)
+        self._look_for_room()
         for resolve in resolutions:
             resolve()
+
+    def _look_for_room(self) -> None:
+        """Take note of a full disk before a write fails: a small one may fit where no span or reading does any more."""
+        failure = shortage(self.path)
+        if failure is None and self._failure is not None:
+            logger.info("%s: can be written again", self.path)
+        if failure is not None and self._failure is None:
+            self._note(failure)
+        self._failure = failure
 
     def _check_schema(self, connection: sqlite3.Connection) -> None:
         """Make sure that nobody has taken a table away: what is asked of the others would fail, or be wrong."""

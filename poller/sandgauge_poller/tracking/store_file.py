@@ -201,6 +201,17 @@ def try_to_write(connection: sqlite3.Connection, file: Path) -> None:
     _write_nothing_new(connection)
 
 
+def shortage(file: Path) -> StateError | None:
+    """Return what is wrong where a disk has no room for what is usual, though a little may still fit."""
+    try:
+        disk = os.statvfs(file.parent)
+    except OSError:
+        return None  # the next write says what is wrong
+    if not disk.f_blocks or disk.f_bavail * disk.f_frsize >= _USUAL_COMMIT:  # some say nothing of their size
+        return None
+    return StateError(_unusable(file, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+
+
 def set_aside(file: Path, damage: str) -> Path:
     """Rename a damaged file, and what SQLite has beside it, which would spoil a new one; return its new name.
 

@@ -114,6 +114,20 @@ def test_a_store_that_is_idle_finds_out_by_itself_that_there_is_room(make_poller
     poller.log_file.write_text("")
 
 
+def test_a_poller_with_nothing_to_store_says_that_the_disk_is_full(make_poller, small_disk):
+    poller = make_poller(state={"directory": str(small_disk / "state")}, deployments=[])
+    poller.start()
+    for _ in range(2):
+        ballast = fill(small_disk)
+        wait_until(lambda: get(poller, "/readyz").status_code == 503, timeout_s=60, what="a poller that is not ready")
+        assert "make room on that disk" in get(poller, "/readyz").json()["store_trouble"]
+        ballast.unlink()
+        wait_until(lambda: get(poller, "/readyz").status_code == 200, timeout_s=60, what="a poller that is ready")
+    assert poller.stop() == 0
+    assert [line for line in poller.complaints() if "make room" not in line] == []
+    poller.log_file.write_text("")
+
+
 def good_readings(poller):
     """Return how many readings went well by the poller's own count."""
     families = text_string_to_metric_families(get(poller, "/metrics").text)

@@ -5,6 +5,7 @@ import os
 import sqlite3
 import threading
 from contextlib import closing
+from types import SimpleNamespace
 
 import pytest
 
@@ -74,6 +75,22 @@ def test_an_idle_store_finds_out_by_itself_that_there_is_room_again(database, mo
     assert len(tries) == known
     left = {file.name for file in database.path.parent.iterdir()}
     assert left == {"sandgauge.db", "sandgauge.db-shm", "sandgauge.db-wal", "sandgauge.lock"}
+
+
+def test_while_there_is_no_room_a_small_write_that_fits_is_no_sign_of_health(database, monkeypatch):
+    monkeypatch.setattr(database_module, "_TRY_AGAIN_S", 60)
+    disk = SimpleNamespace(f_blocks=1000, f_bavail=63, f_frsize=4096)
+    monkeypatch.setattr(store_file.os, "statvfs", lambda _: disk)
+    assert database.submit(add("one")).result(10) == "one"
+    assert "cannot be written (No space left on device); make room" in database.trouble
+    assert database.submit(add("two")).result(10) == "two"
+    assert database.trouble is not None
+    disk.f_bavail = 64
+    assert database.submit(add("three")).result(10) == "three"
+    assert database.trouble is None
+    disk.f_blocks = disk.f_bavail = 0  # a file system that says nothing of its size
+    assert database.submit(add("four")).result(10) == "four"
+    assert database.trouble is None
 
 
 def damage(database):
