@@ -20,7 +20,7 @@ from sandgauge_demo.outcome import Outcome
 from sandgauge_demo.pipeline import CONFIG_FILE, Pipeline
 from sandgauge_demo.process import Pause, ProcessError
 from sandgauge_demo.scenario import PlannedRollout, planned_rollouts, run_seconds
-from sandgauge_report.rendering.table import report_table
+from sandgauge_report.rendering.table import print_table
 
 _STARTING_S, _ENDING_S = 3.0, 3.0
 _PATIENCE_S = 60.0
@@ -74,7 +74,7 @@ def demo(rollouts: int, folder: Path) -> None:
         sys.exit(_INTERRUPTED)
     except (CollectorError, ProcessError) as error:
         raise click.ClickException(str(error)) from error
-    console.print(report_table(outcome.report, console.width))
+    print_table(outcome.report, console)
     console.print()
     _say_where_to_look(console, run_folder)
     if missing := _missing(outcome, plan):

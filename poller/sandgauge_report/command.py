@@ -1,12 +1,11 @@
 """`sandgauge report`: exit code 0, or 1 where a finding of `--fail-on` is there or nothing could be read."""
 
 import gc
-import io
-import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TextIO
 
 import click
 from rich.console import Console
@@ -17,11 +16,11 @@ from sandgauge_report.grouping import By
 from sandgauge_report.merging.inventory import Inventory
 from sandgauge_report.reading.files import size_of
 from sandgauge_report.reading.inputs import Account, read_files
-from sandgauge_report.rendering.csv_table import csv_table
+from sandgauge_report.rendering.csv_table import write_csv
 from sandgauge_report.rendering.html_page import html_page
 from sandgauge_report.rendering.json_document import json_document
 from sandgauge_report.rendering.report import Report, report_of
-from sandgauge_report.rendering.table import report_table
+from sandgauge_report.rendering.table import print_table
 
 _ANY = "any"
 _FINDINGS = ", ".join([*map(str, FindingKind), _ANY])
@@ -138,33 +137,24 @@ def _nothing(account: Account) -> str:
 
 def _write(found: Report, form: str, output: Path | None) -> None:
     if output is None:
-        _print(found, form)
+        _write_to(sys.stdout, found, form)
+        sys.stdout.flush()
         return
     try:
         with output.open("w", encoding="utf-8", newline="") as file:
-            file.write(_text(found, form))
+            _write_to(file, found, form)
     except OSError as error:
         raise click.ClickException(f"{output}: {error.strerror}; name another place with --output") from error
 
 
-def _print(found: Report, form: str) -> None:
-    if form != "table":
-        click.echo(_text(found, form), nl=False)
-        return
-    console = Console(highlight=False, markup=False, width=None if sys.stdout.isatty() else _PLAIN_WIDTH)
-    console.print(report_table(found, console.width))
-
-
-def _text(found: Report, form: str) -> str:
+def _write_to(file: TextIO, found: Report, form: str) -> None:
     match form:
         case "json":
-            return json.dumps(json_document(found), indent=2) + "\n"
+            file.writelines(json_document(found))
         case "csv":
-            return csv_table(found)
+            write_csv(found, file)
         case "html":
-            return html_page(found)
+            file.write(html_page(found))
         case _:
-            console = Console(file=io.StringIO(), highlight=False, markup=False, width=_PLAIN_WIDTH)
-            with console.capture() as capture:
-                console.print(report_table(found, _PLAIN_WIDTH))
-            return capture.get()
+            width = None if file.isatty() else _PLAIN_WIDTH
+            print_table(found, Console(file=file, width=width, highlight=False, markup=False))

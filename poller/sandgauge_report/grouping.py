@@ -130,18 +130,18 @@ class Row:
 
     def total(self, side: Side, resource: Resource) -> Total | None:
         """Add up an amount over the sandboxes; None where nobody states it."""
-        sandboxes = self.sandboxes if side is Side.REQUESTED else self._created
+        shapes = self._shapes[side]
         stated = [
-            (amount, one.count)
-            for one in sandboxes
-            if (amount := getattr(_SIDES[side](one), resource)) is not None and not isinstance(amount, str)
+            (amount, count)
+            for shape, count in shapes
+            if (amount := getattr(shape, resource)) is not None and not isinstance(amount, str)
         ]
         if not stated:
             return None
         return Total(
             sum=sum(amount * count for amount, count in stated),
             known=sum(count for _, count in stated),
-            of=sum(one.count for one in sandboxes),
+            of=sum(count for _, count in shapes),
         )
 
     @cached_property
@@ -191,9 +191,17 @@ class Row:
         ]
         return advise(resource, max(reserved, default=None), preferred)
 
-    @property
-    def _created(self) -> list[Sandbox]:
-        return [one for one in self.sandboxes if one.creation is Creation.CREATED]
+    @cached_property
+    def _created(self) -> tuple[Sandbox, ...]:
+        return tuple(one for one in self.sandboxes if one.creation is Creation.CREATED)
+
+    @cached_property
+    def _shapes(self) -> dict[Side, list[tuple[SandboxResourceAmounts, int]]]:
+        """The shapes that each side states, and of how many sandboxes."""
+        return {
+            side: [(shape_of(one), one.count) for one in (self.sandboxes if side is Side.REQUESTED else self._created)]
+            for side, shape_of in _SIDES.items()
+        }
 
 
 def rows_of(sandboxes: Sequence[Sandbox], by: By) -> tuple[Row, ...]:

@@ -19,7 +19,7 @@ from sandgauge_report.grouping import By, rows_of
 from sandgauge_report.reading.inputs import Account
 from sandgauge_report.rendering.html_page import html_page
 from sandgauge_report.rendering.report import Report
-from sandgauge_report.rendering.table import report_table
+from sandgauge_report.rendering.table import print_table
 from support.told_run import ended, keys, merged, requested, started
 
 ROOT = Path(__file__).parents[2]
@@ -62,7 +62,7 @@ def golden(name, text):
 def test_the_table_in_a_narrow_and_in_a_wide_terminal(lines, by, width):
     console = Console(width=width, highlight=False, markup=False)
     with console.capture() as capture:
-        console.print(report_table(told(lines, by), width))
+        print_table(told(lines, by), console)
     shown = capture.get()
     assert max(map(len, shown.splitlines())) <= width
     golden(f"expected.{by}.{width}.txt", shown)

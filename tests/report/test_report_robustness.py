@@ -1,5 +1,6 @@
 """Whatever a file holds, a report is made of it or says why not."""
 
+import io
 import json
 import random
 from contextlib import suppress
@@ -11,11 +12,11 @@ from sandgauge_report.grouping import By
 from sandgauge_report.merging.inventory import Inventory
 from sandgauge_report.reading.inputs import Account
 from sandgauge_report.reading.otlp import SPANS, NotTracesError, spans
-from sandgauge_report.rendering.csv_table import csv_table
+from sandgauge_report.rendering.csv_table import write_csv
 from sandgauge_report.rendering.html_page import html_page
 from sandgauge_report.rendering.json_document import json_document
 from sandgauge_report.rendering.report import report_of
-from sandgauge_report.rendering.table import report_table
+from sandgauge_report.rendering.table import print_table
 from support.told_run import allocated, ended, failed, keys, refused, requested, rollout_over, sampled, started, used
 
 A = keys()
@@ -60,12 +61,12 @@ def test_odd_values_in_an_otherwise_good_run_do_no_harm(seed):
                 inventory.add(one)
     for by in (By.SANDBOX, By.RUN):
         report = report_of(inventory, Account(), by)
-        json.dumps(json_document(report), allow_nan=False).encode()
-        csv_table(report).encode()
+        "".join(json_document(report)).encode()
+        write_csv(report, io.StringIO())
         html_page(report).encode()
         console = Console(width=80, highlight=False, markup=False)
         with console.capture() as capture:
-            console.print(report_table(report, 80))
+            print_table(report, console)
         assert "\x1b]" not in capture.get()
 
 

@@ -4,6 +4,7 @@ Tolerant, since files come from anywhere: what has the wrong type counts as abse
 """
 
 from collections.abc import Callable, Iterator, Mapping
+from sys import intern
 from typing import Any, NamedTuple
 
 from sandgauge_schemas import names
@@ -103,7 +104,8 @@ def plain(attributes: Any, wanted: frozenset[str] | None = None) -> dict[str, At
         if wanted is None or key in wanted:
             for kind, content in (attribute.get("value") or {}).items():
                 is_text = kind == "stringValue" and type(content) is str and content.isprintable()
-                value = content if is_text else _converted(kind, content)
+                # The same few texts come with every span of a sandbox: one of each is kept.
+                value = intern(content) if is_text else _converted(kind, content)
                 if value is not None:
                     found[key] = value
     return found

@@ -1,10 +1,9 @@
 """The rows of a report as CSV: one line each, empty where nothing is known."""
 
 import csv
-import io
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, TextIO
 
 from sandgauge_report.findings import FindingKind
 from sandgauge_report.grouping import Row, Side
@@ -18,17 +17,17 @@ _AMOUNTS = (Resource.CPU, Resource.MEMORY_MIB, Resource.DISK_GIB, Resource.GPU)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "＝", "＋", "－", "＠")  # noqa: RUF001  # some spreadsheets take both widths
 
 
-def csv_table(report: Report) -> str:
-    """Return a heading and a line for each row."""
+def write_csv(report: Report, file: TextIO) -> None:
+    """Write a heading and a line for each row, as each is made."""
     kinds: defaultdict[int, list[str]] = defaultdict(list)
     for finding in report.findings:
         kinds[id(finding.sandbox)].append(str(finding.kind))
-    lines = [dict(_cells(row, _findings_of(row, kinds))) for row in report.rows]
-    text = io.StringIO()
-    writer = csv.DictWriter(text, fieldnames=list(lines[0]) if lines else [], lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(lines)
-    return text.getvalue()
+    writer = csv.writer(file, lineterminator="\n")
+    for index, row in enumerate(report.rows):
+        cells = dict(_cells(row, _findings_of(row, kinds)))
+        if index == 0:
+            writer.writerow(cells)
+        writer.writerow(cells.values())
 
 
 def _findings_of(row: Row, kinds: Mapping[int, list[str]]) -> list[str]:

@@ -1,5 +1,7 @@
 """A report as one JSON document; its shape is that of docs/report.schema.json. What is unknown is null."""
 
+import json
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from sandgauge_report.findings import HEADLINES, Finding
@@ -16,10 +18,10 @@ VERSION = 1
 _SUMMED = (Resource.CPU, Resource.MEMORY_MIB, Resource.DISK_GIB, Resource.GPU)
 
 
-def json_document(report: Report) -> dict[str, Any]:
-    """Return the report in values of JSON."""
+def json_document(report: Report) -> Iterator[str]:
+    """Yield the document piece by piece, a row or a finding on a line of its own, as each is made."""
     account = report.account
-    return {
+    head = {
         "version": VERSION,
         "input": {
             "files": account.files,
@@ -30,9 +32,27 @@ def json_document(report: Report) -> dict[str, Any]:
         },
         "note": report.note,
         "by": report.by,
-        "rows": [_row(row) for row in report.rows],
-        "findings": [_finding(finding) for finding in report.findings],
     }
+    yield "{\n"
+    for key, value in head.items():
+        yield f'"{key}": {_json(value)},\n'
+    yield from _list("rows", map(_row, report.rows))
+    yield ",\n"
+    yield from _list("findings", map(_finding, report.findings))
+    yield "\n}\n"
+
+
+def _list(key: str, values: Iterable[dict[str, Any]]) -> Iterator[str]:
+    yield f'"{key}": ['
+    separator = "\n"
+    for value in values:
+        yield f"{separator}{_json(value)}"
+        separator = ",\n"
+    yield "\n]"
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, allow_nan=False)
 
 
 def _row(row: Row) -> dict[str, Any]:

@@ -1,10 +1,12 @@
 """A report for a terminal: the four quantities side by side, and whose machine each reading describes."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
-from rich.console import Group, RenderableType
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
 from rich.padding import Padding
+from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -20,7 +22,7 @@ from sandgauge_report.wording import (
     place,
 )
 
-WIDE = 120
+_WIDE = 120
 """Columns from which on there is room for all statistics."""
 
 _LEGEND = {
@@ -33,62 +35,94 @@ _LEGEND = {
 }
 
 _NARROW_COLUMNS = {
-    "": 8,
-    "Requested": 9,
-    "Submitted": 9,
-    "Allocated": 9,
-    "p95": 9,
-    "Max": 9,
-    "Of limit": 8,
-    "Scope": 7,
-}
-WIDE_COLUMNS = {
-    "": 10,
+    "": 9,
     "Requested": 10,
     "Submitted": 10,
     "Allocated": 10,
-    "Min": 9,
-    "Mean": 9,
-    "p95": 9,
-    "Max": 9,
-    "Of limit": 8,
-    "Scope": 7,
-    "Readings": 8,
-    "Source": 16,
+    "p95": 10,
+    "Max": 10,
+    "Of limit": 9,
+    "Scope": 8,
 }
-"""Headings and widths. One width for all rows, each of which has a grid of its own below its title."""
+_WIDE_COLUMNS = {
+    "": 12,
+    "Requested": 12,
+    "Submitted": 12,
+    "Allocated": 12,
+    "Min": 11,
+    "Mean": 11,
+    "p95": 11,
+    "Max": 11,
+    "Of limit": 10,
+    "Scope": 9,
+    "Readings": 10,
+    "Source": 18,
+}
+"""Headings, and widths with the gap behind them."""
+
+_GAP = 2
+"""Of the wide columns; the last needs none."""
 
 _MOST_FINDINGS = 10
 _MOST_ADVICE = 20
 
 
-def report_table(report: Report, width: int) -> RenderableType:
-    """Return the whole report."""
-    parts: list[RenderableType] = [rows_table(report.rows, width), "", legend()]
-    parts += ["", *_findings(report.findings)]
+def print_table(report: Report, console: Console) -> None:
+    """Print the whole report, each row as it is made."""
+    for part in _parts(report, console.width):
+        console.print(part)
+
+
+def _parts(report: Report, width: int) -> Iterator[RenderableType]:
+    yield from _rows(report.rows, width)
+    yield ""
+    yield legend()
+    yield ""
+    yield from _findings(report.findings)
     if report.by.is_of_alike:
-        parts += ["", *_advice(report)]
+        yield ""
+        yield from _advice(report)
     if report.note:
-        parts += ["", Text(report.note, "yellow")]
-    return Group(*parts)
+        yield ""
+        yield Text(report.note, "yellow")
 
 
-def rows_table(rows: Sequence[Row], width: int) -> Group:
-    """Return a title for each row of the report, and below it a line for each of its resources."""
-    columns = WIDE_COLUMNS if width >= WIDE else _NARROW_COLUMNS
-    headings = _grid(columns)
-    headings.add_row(*(Text(heading, "bold") for heading in columns))
-    parts: list[RenderableType] = [headings]
+def _rows(rows: Sequence[Row], width: int) -> Iterator[Text]:
+    """Yield a title for each row of the report, and below it a line for each of its resources."""
+    columns = _columns(width)
+    yield _line([Text(heading, "bold") for heading in columns], columns)
     for run_id, of_run in groupby(rows, key=lambda row: row.run_id):
-        of_one_run = list(of_run)
-        if of_one_run[0].by not in (By.RUN, By.PROVIDER):
-            parts.append(Text.assemble("run ", (run_id or UNKNOWN, "bold")))
-        for row in of_one_run:
-            lines = _grid(columns)
-            for _, cells in cells_of(row, is_wide=width >= WIDE):
-                lines.add_row(*cells)
-            parts += [title_of(row), lines, *_component_lines(row.only)]
-    return Group(*parts)
+        for index, row in enumerate(of_run):
+            if index == 0 and row.by not in (By.RUN, By.PROVIDER):
+                yield Text.assemble("run ", (run_id or UNKNOWN, "bold"))
+            lines = [_line(cells, columns) for _, cells in cells_of(row, is_wide=width >= _WIDE)]
+            yield Text("\n").join([title_of(row), *lines, *_component_lines(row.only)])
+
+
+def _columns(width: int) -> Mapping[str, int]:
+    """Return the columns that there is room for."""
+    if width < _WIDE:
+        return _NARROW_COLUMNS
+    columns = dict(_WIDE_COLUMNS)
+    while sum(columns.values()) - _GAP > width:
+        columns.popitem()
+    return columns
+
+
+def _line(cells: Iterable[Text | str], columns: Mapping[str, int]) -> Text:
+    """Return cells below those of other lines; one that is wider than its column only moves the next."""
+    runs: list[tuple[str, str | Style]] = []
+    length = begin = 0
+    for cell, width in zip(cells, columns.values(), strict=False):
+        plain, style = (cell, "") if isinstance(cell, str) else (cell.plain, cell.style)
+        gap = max(begin - length, 1 if begin else 0)
+        length += gap + cell_len(plain)
+        begin += width
+        if runs and runs[-1][1] == style:  # one run costs rich as much as another
+            runs[-1] = (f"{runs[-1][0]}{' ' * gap}{plain}", style)
+        else:
+            runs.append((f"{' ' * gap}{plain}", style))
+    return Text.assemble(*runs)
 
 
 def legend() -> Table:
@@ -96,13 +130,6 @@ def legend() -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     for word, meaning in _LEGEND.items():
         grid.add_row(Text(word, "dim"), Text(meaning, "dim"))
-    return grid
-
-
-def _grid(columns: dict[str, int]) -> Table:
-    grid = Table.grid(padding=(0, 1 if columns is _NARROW_COLUMNS else 2, 0, 0))
-    for width in columns.values():
-        grid.add_column(min_width=width)
     return grid
 
 
