@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
-from rich.style import Style
 from rich.table import Table
 from rich.text import Text
 
@@ -21,6 +21,9 @@ from sandgauge_report.wording import (
     amounts,
     place,
 )
+
+if TYPE_CHECKING:
+    from rich.style import StyleType
 
 _WIDE = 120
 """Columns from which on there is room for all statistics."""
@@ -111,7 +114,7 @@ def _columns(width: int) -> Mapping[str, int]:
 
 def _line(cells: Iterable[Text | str], columns: Mapping[str, int]) -> Text:
     """Return cells below those of other lines; one that is wider than its column only moves the next."""
-    runs: list[tuple[str, str | Style]] = []
+    runs: list[tuple[str, StyleType]] = []
     length = begin = 0
     for cell, width in zip(cells, columns.values(), strict=False):
         plain, style = (cell, "") if isinstance(cell, str) else (cell.plain, cell.style)
