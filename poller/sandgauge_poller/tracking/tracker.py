@@ -132,7 +132,8 @@ class Tracker:
         displaced = [sandbox.key for sandbox in admission.displaced]
 
         def write(connection: sqlite3.Connection) -> list[bool]:
-            store.forget(connection, displaced)
+            if displaced:
+                store.forget(connection, displaced)
             return _insert(connection, rows)
 
         try:

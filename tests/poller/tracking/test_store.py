@@ -254,6 +254,20 @@ def test_what_is_older_than_the_memory_goes_unless_a_live_sandbox_needs_it():
         assert sandboxes_left(connection) == {"live"}
 
 
+def test_what_was_on_its_way_as_a_sandbox_was_forgotten_goes_with_the_next_tidying_up():
+    with opened() as connection:
+        other = SandboxKey("training", "s-2")
+        store.insert_events(connection, [row(start(1)), row(start(2, "s-2"))])
+        store.forget(connection, [KEY])
+        for key in (KEY, other):
+            save_progress(connection, key, Progress(missed=1), 5)
+        assert set(progress_rows.load_all(connection)) == {KEY, other}
+        store.prune(connection, 0, 1000, set())
+        progress_rows.prune(connection)
+        assert set(progress_rows.load_all(connection)) == {other}
+        assert connection.execute("SELECT count(*) FROM tally").fetchone() == (1,)
+
+
 def test_beyond_the_size_of_the_memory_the_oldest_goes_first():
     with opened() as connection:
         live = [start(1, "live", received_ns=1)]

@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 import threading
+from collections import Counter
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -10,9 +11,11 @@ from hypothesis import strategies as st
 
 from sandgauge_poller.ingest.events import RequestEvent, RolloutEvent, StartEvent, StopEvent
 from sandgauge_poller.tracking import store
+from sandgauge_poller.tracking import tracker as tracker_module
 from sandgauge_poller.tracking.active_set import ChangeKind
 from sandgauge_poller.tracking.progress import Progress
 from sandgauge_poller.tracking.routing import DeploymentNames, Routing
+from sandgauge_poller.tracking.tracker import Tracker
 from sandgauge_schemas.names import SpanOutcome
 from sandgauge_schemas.records import JoinKeys, RequestRecord, StartRecord
 from support.event_strategies import DEPLOYMENTS, meeting_events
@@ -102,6 +105,28 @@ async def test_requests_that_come_at_once_do_not_pass_the_capacity_together(fold
         answers = await asyncio.gather(*(poller.tracker.commit([start(n, f"s-{n}")]) for n in range(1, 9)))
         assert [outcome for (outcome,) in answers] == [ACCEPTED] * 3 + [REJECTED] * 5
         assert len(poller.active) == 3
+
+
+async def test_readings_go_on_while_a_large_request_is_folded_in(folder, monkeypatch):
+    monkeypatch.setattr(tracker_module, "_AT_ONCE", 10)
+    async with running(folder, capacity=200) as poller:
+        turns, folded = 0, Counter()
+
+        async def read_on():
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        def on_change(_):
+            folded[turns] += 1
+
+        tracker = Tracker(poller.database, poller.active, on_change)
+        reading = asyncio.create_task(read_on())
+        assert await tracker.commit([start(n, f"s-{n}") for n in range(1, 200)]) == [ACCEPTED] * 199
+        reading.cancel()
+        assert folded.total() == 199
+        assert max(folded.values()) == 10
 
 
 async def test_a_sandbox_that_is_done_with_stays_so(folder):
