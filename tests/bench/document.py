@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from bench.lateness import in_words
 from bench.machine import Machine
 from bench.report import long_section, sections
 from bench.results import load, load_long
@@ -22,7 +23,10 @@ def with_figures(text: str) -> str:
     """Return the document with the saved results between its marks."""
     results, long = load(), load_long()
     text = _between(text, "bench", [_on(results.machine), *(one.to_markdown() for one in sections(results))])
-    return _between(text, "bench-long", [_on(long.machine), long_section(long).to_markdown()])
+    found = [_on(long.machine), long_section(long).to_markdown()]
+    if long.beats:
+        found.append(in_words(long.beats, long.minutes))
+    return _between(text, "bench-long", found)
 
 
 def _between(text: str, target: str, parts: list[str]) -> str:

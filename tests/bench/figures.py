@@ -111,7 +111,9 @@ class Recovery:
 class Minute:
     """One minute of a long run; `started` counts sandboxes so far, `health_s` answers of `/healthz` each 20 ms.
 
-    `waited_share` is as in Steady.
+    `waited_share` is as in Steady. Of the heartbeat on the poller's loop: `lag_s` is how late its beats were, `held_s`
+    how long of that the loop's own thread was computing at most, `held_by_process_s` the same of all its threads, and
+    `collected_s` how long looks for garbage took.
     """
 
     minute: int
@@ -127,6 +129,25 @@ class Minute:
     cadence_s: Quantiles | None
     accepted_s: Quantiles | None
     waited_share: float | None = None
+    lag_s: Quantiles | None = None
+    held_s: Quantiles | None = None
+    held_by_process_s: Quantiles | None = None
+    collected_s: Quantiles | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Late:
+    """A late beat of the loop: `at_s` since the run began; shares of it as in Minute.
+
+    `calls`: where the loop's thread was when it was last looked for in that time, innermost last.
+    """
+
+    at_s: float
+    lag_s: float
+    held_s: float
+    held_by_process_s: float
+    collected_s: float
+    calls: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)

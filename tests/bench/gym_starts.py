@@ -1,6 +1,7 @@
 """What the emitter costs stock Gym, in each telemetry set-up: `PYTHONPATH=tests python tests/bench/gym_starts.py`.
 
-Each set-up is one process that measures with the emitter off and on by turns, so that the two can be compared.
+Each set-up is one process that measures with the emitter off and on by turns, so that the two can be compared. What is
+started has all there is to record: a declared shape, and what OpenSandbox's client is handed for it.
 """
 
 from support.otlp_sink import OtlpSink

@@ -15,11 +15,12 @@ from bench import results as kept
 from bench.churn import Churn
 from bench.document import write_document
 from bench.flatness import growths
+from bench.lateness import Heart, in_words
 from bench.machine import Machine
 from bench.minutes import LongRun, minutes_of
 from bench.prober import answers
 from bench.processes import Program, cores
-from bench.report import long_section
+from bench.report import late_section, long_section
 from bench.results import LongResults
 from bench.scene import Scene, WatchedPoller, poller, scene, until_all_read
 from bench.seen import Seen
@@ -29,6 +30,7 @@ _LINGER_S = 5.0
 """For what was read last to reach the Collector."""
 _REQUESTS_PER_SECOND = 200
 """Questions to the control plane: a bound on the connections that a burst of them takes."""
+_HEARTBEAT = "heartbeat"
 _MOST_VIOLATIONS = 20
 """Told of those of the contract: what breaks it once breaks it all the time."""
 
@@ -47,10 +49,14 @@ def main() -> None:
     tracking = {"max_sandboxes": 2 * chosen.sandboxes, "orphan_grace": "5s", "summary_delay": "10s"}
     with (
         scene(chosen.interval) as at,
-        poller(at, requests_per_second=_REQUESTS_PER_SECOND, tracking=tracking) as running,
+        poller(
+            at, requests_per_second=_REQUESTS_PER_SECOND, heartbeat=at.folder / _HEARTBEAT, tracking=tracking
+        ) as running,
     ):
         results, faults = _measure(at, running, chosen, console)
     console.print(long_section(results).to_terminal())
+    console.print(in_words(results.beats, results.minutes))
+    console.print(late_section(results.latest).to_terminal())
     for fault in faults:
         console.print(f"NOT FLAT: {fault}")
     if chosen.save:
@@ -80,12 +86,15 @@ def _measure(
         console.print(growth)
         if not growth.is_flat:
             faults.append(f"{growth.name} grew by {growth.growth:.1f}; at most {growth.bound:.1f} is allowed")
+    whole = Heart.recorded(at.folder / _HEARTBEAT).between(marks[0].at_ns, marks[-1].at_ns)
     results = LongResults(
         machine=Machine.this(),
         sandboxes=chosen.sandboxes,
         churn=chosen.churn,
         interval_s=chosen.interval,
-        minutes=minutes_of(marks, read, list(answers(Path(probed))), chosen.interval),
+        minutes=minutes_of(marks, read, list(answers(Path(probed))), whole, chosen.interval),
+        beats=whole.histogram(),
+        latest=whole.latest(),
     )
     return results, [*faults, *seen.violations[:_MOST_VIOLATIONS]]
 

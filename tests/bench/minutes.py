@@ -9,6 +9,7 @@ from bench.churn import Churn
 from bench.deliveries import Reading
 from bench.figures import Minute, Quantiles, cadence_of
 from bench.flatness import Held
+from bench.lateness import Heart
 from bench.processes import FleetProcess, cpu_s, waited_s
 from bench.scene import WatchedPoller
 
@@ -70,7 +71,11 @@ class LongRun:
 
 
 def minutes_of(
-    marks: Sequence[Mark], read: Sequence[Reading], asked: Sequence[tuple[int, float]], interval_s: float
+    marks: Sequence[Mark],
+    read: Sequence[Reading],
+    asked: Sequence[tuple[int, float]],
+    heart: Heart,
+    interval_s: float,
 ) -> list[Minute]:
     """Return the figures of each minute; a sandbox's first reading, which is off its phase, tells no cadence."""
     on_phase = list(_without_first(read))
@@ -95,6 +100,7 @@ def minutes_of(
                 health_s=Quantiles.of(took_s for asked_ns, took_s in asked if begin.at_ns <= asked_ns < end.at_ns),
                 cadence_s=Quantiles.of(cadence_of(before_end, interval_s, since_ns=begin.at_ns).intervals_s),
                 accepted_s=Quantiles.of((one.arrived_ns - one.end_ns) / 1e9 for one in within),
+                **heart.between(begin.at_ns, end.at_ns).figures(),
             )
         )
     return minutes

@@ -1,16 +1,18 @@
 """Results as tables: the same rows on a terminal and in the documentation."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from rich.table import Table
 
 from bench.bars import Bar, bars
-from bench.figures import Minute, Steady, Subject
+from bench.figures import Late, Minute, Steady, Subject
 from bench.medians import grouped, median
 from bench.results import LongResults, Results
+
+_SHOWN_CALLS = 4
 
 _Group = Sequence[Any]
 """Turns of one thing, measured several times."""
@@ -68,6 +70,9 @@ def long_section(results: LongResults) -> Section:
         "cadence p99 s",
         "accepted p99 s",
         "health p99 / max s",
+        "loop late p50 / p99 / max s",
+        "held by it / by the process max s",
+        "garbage max s",
         "waited for a core",
     )
     third = max(1, len(results.minutes) // 3)
@@ -78,6 +83,20 @@ def long_section(results: LongResults) -> Section:
     ]
     title = f"{results.sandboxes:,} sandboxes, {results.churn:.0%} of them replaced each minute"
     return Section(title, columns, rows)
+
+
+def late_section(latest: Sequence[Late]) -> Section:
+    """Return the table of the beats of a loop that its own process made latest."""
+    columns = ("at s", "late s", "held by the loop s", "by the process s", "garbage s", "where the loop was last seen")
+    rows = [
+        (
+            f"{late.at_s:.1f}",
+            *(f"{part:.3f}" for part in (late.lag_s, late.held_s, late.held_by_process_s, late.collected_s)),
+            " > ".join(late.calls[-_SHOWN_CALLS:]),
+        )
+        for late in latest
+    ]
+    return Section("Beats of the loop that the poller itself made latest", columns, rows)
 
 
 def _long_row(name: str, minutes: Sequence[Minute]) -> Sequence[str]:
@@ -93,6 +112,9 @@ def _long_row(name: str, minutes: Sequence[Minute]) -> Sequence[str]:
         _several(minutes, "cadence_s", "p99"),
         _several(minutes, "accepted_s", "p99"),
         _several(minutes, "health_s", "p99", "max", form="{:.3f}"),
+        _several(minutes, "lag_s", "p50", "p99", "max", form="{:.3f}"),
+        _joined(_several(minutes, held, "max", form="{:.3f}") for held in ("held_s", "held_by_process_s")),
+        _several(minutes, "collected_s", "max", form="{:.3f}"),
         _shown(median(minutes, "waited_share"), "{:.1%}"),
     )
 
@@ -214,6 +236,10 @@ def _ingest(results: Results) -> Iterator[tuple[str, str]]:
 
 def _shown(value: float | None, form: str) -> str:
     return "" if value is None else form.format(value)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return " / ".join(part for part in parts if part)
 
 
 def _several(group: _Group, figure: str, *ranks: str, form: str = "{:.2f}") -> str:

@@ -2,14 +2,14 @@
 
 import dataclasses
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter
 
-from bench.figures import Flood, Minute, Recovery, Requests, Steady
+from bench.figures import Flood, Late, Minute, Recovery, Requests, Steady
 from bench.machine import Machine
 
 FOLDER = Path(__file__).parent / "results"
@@ -30,13 +30,19 @@ class Results:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LongResults:
-    """What `make bench-long` measured, minute by minute; `churn` is the share of sandboxes replaced each minute."""
+    """What `make bench-long` measured, minute by minute; `churn` is the share of sandboxes replaced each minute.
+
+    `beats`: how many beats of the loop were late by no more than so many ms, and by more than those before it.
+    `latest`: those in which the poller held its loop longest.
+    """
 
     machine: Machine
     sandboxes: int
     churn: float
     interval_s: float
     minutes: Sequence[Minute]
+    beats: Mapping[str, int] = field(default_factory=dict)
+    latest: Sequence[Late] = ()
 
 
 def save(results: Results | LongResults, name: str) -> None:

@@ -83,11 +83,17 @@ def scene(interval_s: float) -> Iterator[Scene]:
 
 
 @contextmanager
-def poller(at: Scene, *, requests_per_second: int = 1000, **sections: Any) -> Iterator["WatchedPoller"]:
+def poller(
+    at: Scene, *, requests_per_second: int = 1000, heartbeat: Path | None = None, **sections: Any
+) -> Iterator["WatchedPoller"]:
     """Run a poller of this fleet on its core; `sections` are further ones of its configuration.
 
-    It may ask its control plane so often that this does not decide how fast a fleet comes up.
+    It may ask its control plane so often that this does not decide how fast a fleet comes up. With `heartbeat`, a
+    folder, its event loop has one, which `bench.heartbeat` reads.
     """
+    os.environ.pop(watched_poller.HEARTBEAT, None)
+    if heartbeat is not None:
+        os.environ[watched_poller.HEARTBEAT] = str(heartbeat)
     running = WatchedPoller(at, requests_per_second, sections)
     running.start_on_its_core()
     try:
@@ -104,7 +110,7 @@ class WatchedPoller(RunningPoller):
 
     def __init__(self, at: Scene, requests_per_second: int, sections: Mapping[str, Any]) -> None:
         self._count_file = at.folder / "counts"
-        os.environ[watched_poller.VARIABLE] = str(self._count_file)
+        os.environ[watched_poller.COUNTS] = str(self._count_file)
         config = {
             "deployments": [
                 {
