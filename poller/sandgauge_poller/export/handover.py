@@ -1,8 +1,10 @@
-"""What was seen of sandboxes, written where a next owner finds it: at each turn of a life, else now and then."""
+"""What was seen of sandboxes, written where a next owner finds it: at each turn of a life at once, else in its turn."""
 
 import asyncio
 import logging
+import math
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from itertools import islice
 from typing import Protocol
 
 from sandgauge_poller.ingest.events import NotStoredError
@@ -17,8 +19,11 @@ from sandgauge_poller.tracking.progress import dump_progress
 
 logger = logging.getLogger(__name__)
 
-NOW_AND_THEN_S = 60.0
-"""So much of what it read is unknown to whoever follows a poller that is killed."""
+READINGS_A_TICK = 100
+"""Sandboxes whose readings are written in one: each reading at once, for up to a thousand sandboxes read every 10 s."""
+
+_ROUND_TICKS = 60
+"""With more sandboxes each has its turn by then: so much is unknown to whoever follows a poller that is killed."""
 
 _TICK_S = 1.0
 _RETRY_S = 1.0
@@ -40,8 +45,9 @@ class HandedOver:
         self._write = write
         self._clock = clock
         self._news: dict[SandboxKey, Tracked] = {}
+        """Sandboxes that were read since they were written, those that have waited longest first."""
         self._turns: dict[SandboxKey, Tracked] = {}
-        self._written: dict[SandboxKey, float] = {}
+        self._next_tick = clock.monotonic()
         self._being_summarised: set[SandboxKey] = set()
         """A next owner must not hear of a summary before it is kept."""
         self._done: dict[SandboxKey, DoneRecord] = {}
@@ -58,13 +64,24 @@ class HandedOver:
             except TimeoutError:
                 pass
             self._wake.clear()
-            due = self._clock.monotonic() - NOW_AND_THEN_S
-            old = {key: each for key, each in self._news.items() if self._written.get(key, due) <= due}
             try:
-                await self._flush({**old, **self._turns})
+                await self.write_due()
             except NotStoredError as error:
                 logger.warning("what was seen of sandboxes cannot be handed over (%s); it is tried again", error)
                 await self._clock.sleep(_RETRY_S)
+
+    async def write_due(self) -> None:
+        """Write turns of lives, and the readings whose turn it is; raises NotStoredError."""
+        await self._flush({**self._in_turn(), **self._turns})
+
+    def _in_turn(self) -> dict[SandboxKey, Tracked]:
+        """Return whose readings are to be written now; none when that was less than a tick ago."""
+        now = self._clock.monotonic()
+        if now < self._next_tick:
+            return {}
+        self._next_tick = now + _TICK_S
+        count = max(READINGS_A_TICK, math.ceil(len(self._active) / _ROUND_TICKS))
+        return dict(islice(self._news.items(), count))
 
     async def flush(self) -> None:
         """Write all there is; raises NotStoredError."""
@@ -78,7 +95,7 @@ class HandedOver:
 
     def forget(self, key: SandboxKey) -> None:
         """Have no more to do with a sandbox."""
-        for known in (self._news, self._turns, self._written, self._done, self.graves):
+        for known in (self._news, self._turns, self._done, self.graves):
             known.pop(key, None)
 
     async def allocation(self, sandbox: Tracked, reading: AllocationReading) -> None:
@@ -137,7 +154,6 @@ class HandedOver:
         except BaseException:
             self._turns = {**sandboxes, **self._turns}
             raise
-        self._written |= dict.fromkeys(sandboxes, self._clock.monotonic())
         for key, record in done.items():
             self.forget(key)
             self.graves[key] = record.at_ns

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from sandgauge_poller.export.handover import NOW_AND_THEN_S, HandedOver
+from sandgauge_poller.export.handover import READINGS_A_TICK, HandedOver
 from sandgauge_poller.ingest.events import NotStoredError
 from sandgauge_poller.ingest.kafka.records import DoneRecord, ProgressRecord
 from sandgauge_poller.reading.clock import Clock
@@ -71,16 +71,41 @@ async def test_a_turn_in_its_life_is_written_at_once(world):
     assert load_progress(record.progress) == sandbox.progress
 
 
-async def test_readings_are_written_now_and_then(world):
-    sandbox = world.follow("s")
-    await world.read(sandbox)
+async def test_a_reading_is_written_with_the_next_tick(world):
+    await world.read(world.follow("s"))
     await until(lambda: len(world.written) == 1)
-    await world.read(sandbox)
-    await world.handed_over.changed(world.follow("t"))
+    await world.read(world.follow("s"))
+    world.now += 1
     await until(lambda: len(world.written) == 2)
+
+
+async def test_a_turn_does_not_hurry_the_readings_of_others():
+    world = World()
+    for sandbox_id in ("s", "t"):
+        await world.read(world.follow(sandbox_id))
+        await world.handed_over.changed(world.follow("u"))
+        await world.handed_over.write_due()
+    assert [record.sandbox_id for record in world.written] == ["s", "u", "u"]
+    world.now += 1
+    await world.handed_over.write_due()
     assert world.written[-1].sandbox_id == "t"
-    world.now += NOW_AND_THEN_S
-    await until(lambda: len(world.written) == 3)
+
+
+@pytest.mark.parametrize(
+    ("sandboxes", "ticks"),
+    [(READINGS_A_TICK, 1), (READINGS_A_TICK + 1, 2), (60 * READINGS_A_TICK, 60), (90 * READINGS_A_TICK, 60)],
+)
+async def test_of_many_each_has_its_turn_within_a_minute(sandboxes, ticks):
+    world = World()
+    for number in range(sandboxes):
+        await world.read(world.follow(str(number)))
+    everyone = set(map(str, range(sandboxes)))
+    for tick in range(ticks):
+        assert len(world.written) < sandboxes, f"all after {tick} ticks"
+        await world.handed_over.write_due()
+        await world.read(world.followed[SandboxKey("training", "0")])  # whoever is read again waits behind the others
+        world.now += 1
+    assert {record.sandbox_id for record in world.written} == everyone
 
 
 async def test_all_there_is_is_written_when_it_must_be(world):

@@ -13,7 +13,7 @@ from sandgauge_poller.ingest.kafka.compaction import complaint
 logger = logging.getLogger(__name__)
 
 _DAY_MS = str(24 * 3600 * 1000)
-_HOUR_MS = str(3600 * 1000)
+_TEN_MINUTES_MS = str(600 * 1000)
 _READABLE = {"compression.type": "gzip"}
 """Brokers keep messages as they came, or as their own setting says; the client reads nothing else than gzip."""
 _LOOKS = 100
@@ -71,9 +71,9 @@ async def open_topics(clients: KafkaClients, kafka: Kafka) -> Topics:
         clients.new_topic(
             sandboxes,
             kafka.partitions,
-            # Only closed segments are compacted: closed by the hour, what is read at the start stays short.
+            # Only closed segments are compacted: closed so soon, what is read at a change of owners stays short.
             **_READABLE,
-            **{"cleanup.policy": "compact", "segment.ms": _HOUR_MS, "min.cleanable.dirty.ratio": "0.2"},
+            **{"cleanup.policy": "compact", "segment.ms": _TEN_MINUTES_MS, "min.cleanable.dirty.ratio": "0.2"},
         ),
         clients.new_topic(inventory, 1, **_READABLE, **{"retention.ms": _DAY_MS}),
     ]
