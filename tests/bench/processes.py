@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Self
 
 import psutil
-import requests
+
+from support.direct_session import direct_session
 
 _PROCESS_CLOCK = 2
 """CPUCLOCK_SCHED: all threads of a process, those that have ended included, in ns."""
@@ -109,8 +110,7 @@ class FleetProcess:
         self._program = Program("fleet", core)
         self.pid = self._program.pid
         self.url = f"http://127.0.0.1:{self._program.first_line()}"
-        self._http = requests.Session()
-        self._http.trust_env = False
+        self._http = direct_session()
 
     def create(self, ids: Sequence[str], *, hangs: bool = False) -> list[str]:
         """Create sandboxes and return their daemons' addresses."""
@@ -153,8 +153,7 @@ class SinkProcess:
 
     def settle(self) -> int:
         """Have all so far written, and return the size of the file."""
-        session = requests.Session()
-        session.trust_env = False
+        session = direct_session()
         with session:
             return int(session.get(f"{self.endpoint}/_sink/size", timeout=60).json())
 

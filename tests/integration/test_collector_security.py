@@ -20,6 +20,7 @@ from sandgauge_schemas.names import (
 )
 from support.certificate import make_certificate, server_context
 from support.collector_secrets import TOKENS, make_secrets
+from support.direct_session import direct_session
 from support.grpc_exporter import grpc_exporter
 from support.otlp_json import from_resource, gauge, metrics, point, span, traces
 from support.otlp_sink import OtlpSink
@@ -87,8 +88,7 @@ def secure_endpoint(running):
 def post(running, authority, request, headers=GOOD):
     signal = "traces" if "resourceSpans" in request else "metrics"
     url = f"{secure_endpoint(running)}/v1/{signal}"
-    with requests.Session() as session:
-        session.trust_env = False
+    with direct_session() as session:
         return session.post(url, json=request, headers=headers, verify=str(authority), timeout=60).status_code
 
 

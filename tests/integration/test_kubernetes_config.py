@@ -5,7 +5,6 @@ import subprocess
 from pathlib import Path
 
 import pytest
-import requests
 import yaml
 from click.testing import CliRunner
 
@@ -14,6 +13,7 @@ from sandgauge_poller.cli import cli
 from sandgauge_poller.config import Config, load_config, parse_shard
 from sandgauge_poller.health import complaint
 from sandgauge_schemas.quantity import parse_quantity
+from support.direct_session import direct_session
 from support.documents import code_block, document
 from support.feed import GYM, start_span
 from support.manifests import ROOT, Manifests, config_files, kustomization, ports, probes
@@ -122,8 +122,7 @@ def collector(manifests, collector_files, poller, tmp_path):
 
 
 def test_the_collector_shows_the_token_of_the_secret_and_the_poller_takes_the_feed(collector, poller):
-    with collector, poller, requests.Session() as session:
-        session.trust_env = False
+    with collector, poller, direct_session() as session:
         session.headers["Authorization"] = f"Bearer {SECRET['poller-token']}"
         assert send(collector, traces(from_resource(GYM, start_span("sandbox-1")))) == 200
         wait_until(

@@ -5,11 +5,11 @@ import time
 from dataclasses import dataclass
 
 import pytest
-import requests
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from sandgauge_demo.collector import RunningCollector
 from sandgauge_schemas import names
+from support.direct_session import direct_session
 from support.otlp_json import from_resource, span, traces
 from support.otlp_proto import plain_attributes, spans_of
 from support.otlp_sink import OtlpSink
@@ -40,8 +40,7 @@ class Pipeline:
         """Send a request both ways; both answer only when they have taken it."""
         message = request if isinstance(request, bytes) else json.dumps(request)
         content_type = "application/x-protobuf" if isinstance(request, bytes) else "application/json"
-        with requests.Session() as session:
-            session.trust_env = False
+        with direct_session() as session:
             for endpoint in (self.otelcol.endpoint, self.poller.endpoint):
                 headers = {"Content-Type": content_type}
                 answer = session.post(f"{endpoint}/v1/traces", data=message, headers=headers, timeout=60)

@@ -7,6 +7,7 @@ from typing import Any
 import requests
 
 from support.answer_shape import BROKEN, SILENCE, Shape, shape_of
+from support.direct_session import direct_session
 from support.opensandbox_server import API_KEY_HEADER, OpenSandboxServer
 from support.sandbox_images import SANDBOX_IMAGE
 from support.simulated_osb import SimulatedOsb
@@ -97,8 +98,7 @@ class ComparedDeployment(ABC):
         """Send one request, by default with the key; a path that is a whole URL is taken as it is."""
         url = path if path.startswith("http:") else self.url + path
         given = {API_KEY_HEADER: self.api_key} if headers is None else headers
-        with requests.Session() as session:
-            session.trust_env = False
+        with direct_session() as session:
             return session.request(method, url, headers=given, **{"timeout": _HANGS_AFTER_S, **arguments})
 
     def clear(self) -> None:

@@ -5,9 +5,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-import requests
-
 from sandgauge_schemas import names
+from support.direct_session import direct_session
 from support.otlp_json import from_resource, key_values, traces
 
 OPENSANDBOX = "opensandbox"
@@ -48,8 +47,7 @@ def feed(
     """Send spans to an ingest port and insist on 200."""
     request = traces(from_resource({**GYM, **(resource or {})}, *spans))
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    with requests.Session() as session:
-        session.trust_env = False
+    with direct_session() as session:
         answer = session.post(f"{endpoint}/v1/traces", json=request, headers=headers, timeout=60)
     assert answer.status_code == 200, answer.text
 

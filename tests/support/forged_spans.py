@@ -4,10 +4,10 @@ import secrets
 import time
 from collections.abc import Iterator
 
-import requests
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from sandgauge_schemas import names
+from support.direct_session import direct_session
 
 
 def forged_batches(count: int, size: int = 5000) -> Iterator[bytes]:
@@ -31,8 +31,7 @@ def forged_batches(count: int, size: int = 5000) -> Iterator[bytes]:
 def flood(endpoint: str, count: int) -> float:
     """Send so many forged spans and insist on 200; return how many a second were taken."""
     start = time.monotonic()
-    with requests.Session() as session:
-        session.trust_env = False
+    with direct_session() as session:
         for batch in forged_batches(count):
             headers = {"Content-Type": "application/x-protobuf"}
             answer = session.post(f"{endpoint}/v1/traces", data=batch, headers=headers, timeout=60)

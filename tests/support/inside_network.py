@@ -8,6 +8,8 @@ from typing import Any, Self
 
 import requests
 
+from support.direct_session import direct_session
+
 CLONE_NEWNET = 0x40000000
 
 
@@ -16,8 +18,7 @@ class InsideNetwork:
 
     def __init__(self, process_id: int) -> None:
         self._thread = ThreadPoolExecutor(max_workers=1, initializer=join_network, initargs=(process_id,))
-        self._session = requests.Session()
-        self._session.trust_env = False
+        self._session = direct_session()
 
     def __enter__(self) -> Self:
         return self

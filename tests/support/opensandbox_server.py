@@ -15,6 +15,7 @@ from typing import Any
 import requests
 
 from support.build_cache import REPOSITORY, building, fingerprint
+from support.direct_session import direct_session
 from support.docker_daemon import DockerDaemon
 from support.sandbox_images import EXECD_IMAGE, SANDBOX_IMAGE
 from support.waiting import wait_until
@@ -129,8 +130,7 @@ class OpenSandboxServer:
 
     def request(self, method: str, path: str, **arguments: Any) -> requests.Response:
         """Send one request with the key; 60 s cover the slowest creation on a busy machine."""
-        with requests.Session() as session:
-            session.trust_env = False
+        with direct_session() as session:
             headers = {API_KEY_HEADER: self.api_key}
             return session.request(method, self.endpoint + path, headers=headers, timeout=60, **arguments)
 

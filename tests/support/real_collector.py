@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import requests
-
 from sandgauge_demo.collector import (
     BASE,
     Destinations,
@@ -16,6 +14,7 @@ from sandgauge_demo.collector import (
     shipped_config,
     source_checkout,
 )
+from support.direct_session import direct_session
 from support.real_parts import require
 
 FLEET = "otelcol.fleet.yaml"
@@ -76,8 +75,7 @@ def collector(
 def send(running: RunningCollector, request: dict[str, Any]) -> int:
     """Send traces or metrics as Gym does and return the status of the answer."""
     signal = "traces" if "resourceSpans" in request else "metrics"
-    with requests.Session() as session:
-        session.trust_env = False
+    with direct_session() as session:
         return session.post(f"{running.endpoint}/v1/{signal}", json=request, timeout=60).status_code
 
 

@@ -12,8 +12,6 @@ from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
-import requests
-
 from sandgauge_demo.deployment import (
     DeploymentSettings,
     Fault,
@@ -24,6 +22,7 @@ from sandgauge_demo.deployment import (
     SeenRequest,
     SimulatedOpenSandbox,
 )
+from support.direct_session import direct_session
 from support.served_in_thread import ServedInThread
 
 _TIMEOUT_S = 60.0
@@ -35,8 +34,7 @@ class SimulatedOsb:
     def __init__(self, url: str, api_key: str | None) -> None:
         self.url = url
         self.api_key = api_key
-        self._http = requests.Session()
-        self._http.trust_env = False
+        self._http = direct_session()
 
     def close(self) -> None:
         self._http.close()

@@ -4,10 +4,10 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-import requests
 
 from sandgauge_demo.deployment import Route
 from sandgauge_schemas import names
+from support.direct_session import direct_session
 from support.feed import feed, start_span, stop_span
 
 SAMPLE, SUMMARY = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE, names.SPAN_GYM_SANDBOX_RESOURCE_SUMMARY
@@ -20,8 +20,7 @@ def ask(poller, sandbox_id):
     """Ask for a reading; return the status and how long the answer took."""
     begun = time.monotonic()
     url = f"{poller.endpoint}/v1/sandboxes/{sandbox_id}/final-reading"
-    with requests.Session() as session:
-        session.trust_env = False
+    with direct_session() as session:
         answer = session.post(url, timeout=60)
     return answer.status_code, time.monotonic() - begun
 

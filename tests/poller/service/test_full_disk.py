@@ -3,11 +3,11 @@
 import os
 
 import pytest
-import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from sandgauge_schemas import names
 from support.delivered import ids_in
+from support.direct_session import direct_session
 from support.feed import GYM, feed, start_span
 from support.otlp_json import from_resource, traces
 from support.outbox_account import account
@@ -39,8 +39,7 @@ def fill(folder):
 
 def send(endpoint, *spans):
     request = traces(from_resource(GYM, *spans))
-    with requests.Session() as session:
-        session.trust_env = False
+    with direct_session() as session:
         return session.post(f"{endpoint}/v1/traces", json=request, timeout=60)
 
 
@@ -137,8 +136,7 @@ def good_readings(poller):
 
 
 def get(poller, path):
-    with requests.Session() as session:
-        session.trust_env = False
+    with direct_session() as session:
         return session.get(f"{poller.status_url}{path}", timeout=60)
 
 

@@ -1,9 +1,8 @@
 """The ingest port as configured: a certificate, and a token beside it."""
 
-import requests
-
 from sandgauge_schemas import names
 from support.certificate import make_certificate
+from support.direct_session import direct_session
 from support.feed import start_span
 from support.otlp_json import from_resource, traces
 from support.running_poller import RunningPoller
@@ -18,8 +17,7 @@ def test_spans_come_in_over_tls_from_whoever_shows_the_token(tmp_path):
     tls = {"cert_file": str(certificate), "key_file": str(certificate.with_name("key.pem"))}
     poller.configure({"ingest": {"endpoint": f"127.0.0.1:{port}", "tls": tls, "auth": {"bearer_token": TOKEN}}})
     request = traces(from_resource({names.NEMO_RUN_ID: "run-1"}, start_span("s-1")))
-    with poller, requests.Session() as session:
-        session.trust_env = False
+    with poller, direct_session() as session:
         session.verify = str(certificate)
 
         def post(**headers):

@@ -1,10 +1,10 @@
 """What a running poller tells about itself, while it reads and while its control plane is away."""
 
-import requests
 from prometheus_client.parser import text_string_to_metric_families
 
 from sandgauge_demo.deployment import Route
 from sandgauge_schemas import names
+from support.direct_session import direct_session
 from support.feed import feed, start_span
 from support.waiting import wait_until
 
@@ -12,8 +12,7 @@ SAMPLE = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
 
 
 def get(url):
-    with requests.Session() as session:
-        session.trust_env = False
+    with direct_session() as session:
         return session.get(url, timeout=60)
 
 

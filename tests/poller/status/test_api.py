@@ -3,8 +3,8 @@
 import time
 
 import pytest
-import requests
 
+from support.direct_session import direct_session
 from support.shown_fleet import EVALUATION, TRAINING, ShownFleet
 
 COUNT = 300
@@ -17,8 +17,7 @@ def fleet(tmp_path_factory):
 
 
 def get(fleet, path, status=200, **query):
-    with requests.Session() as session:
-        session.trust_env = False
+    with direct_session() as session:
         answer = session.get(f"{fleet.url}/api/v1/{path}", params=query, timeout=30)
     assert answer.status_code == status
     assert status != 200 or answer.headers["Cache-Control"] == "no-store"
@@ -74,14 +73,12 @@ def test_one_sandbox_is_told_with_all_that_is_known(fleet):
 
 @pytest.mark.parametrize("sandbox_id", ["nobody", "..", "%2e%2e", "a%2fb", "x" * 300])
 def test_a_sandbox_that_is_not_followed_is_answered_404(fleet, sandbox_id):
-    with requests.Session() as session:
-        session.trust_env = False
+    with direct_session() as session:
         assert session.get(f"{fleet.url}/api/v1/sandboxes/{sandbox_id}", timeout=30).status_code == 404
 
 
 def test_a_long_answer_comes_compressed_to_whoever_takes_it(fleet):
-    with requests.Session() as session:
-        session.trust_env = False
+    with direct_session() as session:
         plain = session.get(f"{fleet.url}/api/v1/sandboxes", headers={"Accept-Encoding": "identity"}, timeout=30)
         packed = session.get(f"{fleet.url}/api/v1/sandboxes", headers={"Accept-Encoding": "gzip"}, timeout=30)
     assert "Content-Encoding" not in plain.headers
