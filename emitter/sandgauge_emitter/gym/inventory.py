@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, Protocol
 
 from opentelemetry.context import Context, get_current
@@ -11,7 +12,7 @@ from opentelemetry.context import Context, get_current
 from sandgauge_emitter import inputs, spans, tracing
 from sandgauge_emitter.faults import FAULTS
 from sandgauge_schemas.records import JoinKeys, RequestRecord
-from sandgauge_schemas.resources import RESOURCE_KEYS
+from sandgauge_schemas.resources import RESOURCE_KEYS, SandboxResources
 
 _ROLLOUTS = "nemo_gym.rollout_correlation"
 
@@ -46,7 +47,7 @@ def record_request(
     keys = current_keys(provider, request_id=inputs.new_id())
     record = RequestRecord(
         keys=keys,
-        requested=inputs.requested(_declared(resources), complain),
+        requested=_requested(resources),
         collection_id=inputs.text(collection_id, "collection_id", complain),
         service_name=inputs.text(service_name, "service_name", complain),
     )
@@ -76,7 +77,22 @@ def _current_rollout_id() -> str | None:
     return None if current is None else inputs.text(current(), "rollout_id", complain)
 
 
-def _declared(resources: Any) -> Mapping[str, object]:
+def _requested(resources: Any) -> SandboxResources:
     if isinstance(resources, Mapping):
-        return resources
-    return {key: getattr(resources, key, None) for key in RESOURCE_KEYS}
+        return inputs.requested(resources, complain)
+    values = tuple(getattr(resources, key, None) for key in RESOURCE_KEYS)
+    try:
+        shape, complaints = _shape(*values)
+    except TypeError:  # one of them cannot be hashed, and so not be remembered
+        shape, complaints = _shape.__wrapped__(*values)
+    for complaint in complaints:
+        complain(complaint)
+    return shape
+
+
+@lru_cache(maxsize=256, typed=True)  # a run declares few shapes, each of them a great many times
+def _shape(*values: object) -> tuple[SandboxResources, tuple[str, ...]]:
+    """Return the shape of values in the order of RESOURCE_KEYS, and complaints."""
+    complaints: list[str] = []
+    shape = inputs.requested(dict(zip(RESOURCE_KEYS, values, strict=True)), complaints.append)
+    return shape, tuple(complaints)

@@ -3,7 +3,7 @@
 import asyncio
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -32,10 +32,6 @@ class Times:
     start: float
     stop: float
 
-    @property
-    def both(self) -> float:
-        return self.start + self.stop
-
 
 class SubmittingProvider(FakeProvider):
     """Hands each sandbox to OpenSandbox's client, as Gym's own provider does, so that there is all to record."""
@@ -53,25 +49,28 @@ async def _make_nothing(_client: type, *_arguments: Any, **_named: Any) -> None:
 
 
 def main() -> None:
-    """Measure, and print each figure on a line."""
+    """Measure, and print each figure on a line: medians, which leave what else the machine does out."""
     OpenSandboxClient.create = classmethod(_make_nothing)  # type: ignore[method-assign]  # what is left is the emitter's
     instrumentor = GymSandboxInstrumentor()
-    asyncio.run(_starts())  # whatever is loaded late is there from now on
+    asyncio.run(_lives())  # whatever is loaded late is there from now on
     instrumentor.uninstrument()
-    times: dict[str, list[Times]] = {"off": [], "on": []}
+    rounds: dict[str, list[list[Times]]] = {"off": [], "on": []}
     late: dict[str, list[float]] = {"off": [], "on": []}
     for _ in range(ROUNDS):
-        for state, measured in times.items():
+        for state, measured in rounds.items():
             _switch(instrumentor, state)
             time.sleep(_SETTLE_S)
-            measured.append(asyncio.run(_starts()))
+            measured.append(asyncio.run(_lives()))
     for state in late:
         _switch(instrumentor, state)
         time.sleep(_SETTLE_S)
         late[state] = sorted(asyncio.run(_paced_rollouts()))
-    _print_cost("start", [one.start for one in times["off"]], [one.start for one in times["on"]])
-    _print_cost("stop", [one.stop for one in times["off"]], [one.stop for one in times["on"]])
-    _print_cost("start and stop", [one.both for one in times["off"]], [one.both for one in times["on"]])
+    first = {state: [lives[0] for lives in measured] for state, measured in rounds.items()}
+    later = {state: [one for lives in measured for one in lives[1:]] for state, measured in rounds.items()}
+    _print_cost("start", later, lambda one: one.start)
+    _print_cost("stop", later, lambda one: one.stop)
+    _print_cost("start and stop", later, lambda one: one.start + one.stop)
+    _print_cost(f"start after {_SETTLE_S} s without any", first, lambda one: one.start)
     for state, ticks in late.items():
         middle, tail, most = (ticks[int(len(ticks) * share)] * 1e3 for share in (0.5, 0.99, 0.9999))
         print(
@@ -79,13 +78,9 @@ def main() -> None:
         )
 
 
-def _print_cost(what: str, off: Sequence[float], on: Sequence[float]) -> None:
-    """Print the medians and what is between them; where there is next to nothing without it, the ratio says little."""
-    without, with_it = statistics.median(off) * 1e6, statistics.median(on) * 1e6
-    print(
-        f"{what}: the emitter costs {with_it - without:.1f} us "
-        f"(off {without:.1f}, on {with_it:.1f}, {with_it / without:.1f} times; at best {min(on) * 1e6:.1f})"
-    )
+def _print_cost(what: str, times: Mapping[str, Sequence[Times]], seconds: Callable[[Times], float]) -> None:
+    off, on = (statistics.median(map(seconds, times[state])) * 1e6 for state in ("off", "on"))
+    print(f"{what}: the emitter costs {on - off:.1f} us (off {off:.1f}, on {on:.1f}, which is {on / off:.0f} times it)")
 
 
 def _switch(instrumentor: GymSandboxInstrumentor, state: str) -> None:
@@ -93,16 +88,18 @@ def _switch(instrumentor: GymSandboxInstrumentor, state: str) -> None:
         (instrumentor.instrument if state == "on" else instrumentor.uninstrument)()
 
 
-async def _starts() -> Times:
+async def _lives() -> list[Times]:
+    """Start and stop one sandbox after another."""
     provider = SubmittingProvider()
-    sandboxes = [AsyncSandbox(provider, SPEC, owns_provider=False) for _ in range(STARTS)]
-    before = time.perf_counter()
-    for sandbox in sandboxes:
+    times = []
+    for _ in range(STARTS):
+        sandbox = AsyncSandbox(provider, SPEC, owns_provider=False)
+        asked = time.perf_counter()
         await sandbox.start()
-    between = time.perf_counter()
-    for sandbox in sandboxes:
+        started = time.perf_counter()
         await sandbox.stop()
-    return Times(start=(between - before) / STARTS, stop=(time.perf_counter() - between) / STARTS)
+        times.append(Times(start=started - asked, stop=time.perf_counter() - started))
+    return times
 
 
 async def _paced_rollouts() -> list[float]:
