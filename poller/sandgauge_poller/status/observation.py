@@ -1,5 +1,7 @@
 """What the poller's own metrics and its page look up: counts, intervals, requests, and what waits in the outbox."""
 
+import logging
+import sqlite3
 from collections import Counter
 from collections.abc import Callable, Mapping
 
@@ -9,8 +11,11 @@ from sandgauge_poller.self_metrics import OutboxState
 from sandgauge_poller.tracking import store
 from sandgauge_poller.tracking.active_set import ActiveSet
 from sandgauge_poller.tracking.database import Database
+from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import SandboxState, Signal
 from sandgauge_schemas.records import RequestRecord
+
+logger = logging.getLogger(__name__)
 
 _OWNED_STATES = tuple(state for state in SandboxState if state is not SandboxState.UNMATCHED)
 _WITHOUT_DEPLOYMENT = ((None, SandboxState.UNMATCHED), (None, SandboxState.NOT_READ))
@@ -55,13 +60,18 @@ class Observation:
         return self._database.read(lambda connection: store.find_request(connection, request_id))
 
     def outbox(self) -> Mapping[Signal, OutboxState]:
-        """Return what waits of each signal."""
+        """Return what waits of each signal; nothing while the store cannot be read."""
         now_ns = self._now_ns()
+        try:
+            accounts = self._database.read(outbox.accounts)
+        except (sqlite3.Error, StateError) as error:
+            logger.warning("what waits in the outbox is unknown: %s", error)
+            return {}
         return {
             signal: OutboxState(
                 size=account.pending_bytes,
                 age_s=max(0.0, (now_ns - account.oldest_ns) / 1e9) if account.oldest_ns is not None else 0.0,
                 items=account.outcomes,
             )
-            for signal, account in self._database.read(outbox.accounts).items()
+            for signal, account in accounts.items()
         }

@@ -1,7 +1,5 @@
 """The fleet and the poller at one look, as JSON; times are Unix seconds."""
 
-import logging
-import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,14 +12,11 @@ from sandgauge_poller.status.readiness import Readiness
 from sandgauge_poller.status.rows import Json, known, plot, row
 from sandgauge_poller.status.watch import WatchedRecorder
 from sandgauge_poller.tracking.active_set import Tracked
-from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import SandboxState
 from sandgauge_schemas.version import __version__
 
 _MOST_LEAKS = 100
 """Leaked sandboxes that are listed; all are counted, and found by the filter."""
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -93,18 +88,13 @@ class Overview:
         ]
 
     def _outbox(self) -> dict[str, Any]:
-        try:
-            waiting = self._observation.outbox()
-        except (sqlite3.Error, StateError):
-            logger.exception("the outbox could not be looked at for the page")
-            return {}
         return {
             signal.value: {
                 "bytes": state.size,
                 "age_s": round(state.age_s, 3),
                 "items": {outcome.value: count for outcome, count in state.items.items()},
             }
-            for signal, state in waiting.items()
+            for signal, state in self._observation.outbox().items()
         }
 
 

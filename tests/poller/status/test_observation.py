@@ -1,8 +1,12 @@
 """What the poller's own metrics are told when they look."""
 
+import sqlite3
 from types import SimpleNamespace
 
+import pytest
+
 from sandgauge_poller.status.observation import Observation
+from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import SandboxState
 
 
@@ -21,3 +25,15 @@ def test_sandboxes_that_are_no_more_are_counted_as_none_and_not_left_out():
         (None, SandboxState.UNMATCHED): 0,
         (None, SandboxState.NOT_READ): 0,
     }
+
+
+@pytest.mark.parametrize("error", [StateError("sandgauge.db: damaged"), sqlite3.OperationalError("disk I/O error")])
+def test_of_a_store_that_cannot_be_read_nothing_is_told_but_why(error, caplog):
+    def read(_):
+        raise error
+
+    observation = Observation([], SimpleNamespace(providers={}), SimpleNamespace(read=read), lambda: 0)
+    assert observation.outbox() == {}
+    (record,) = caplog.records
+    assert record.getMessage() == f"what waits in the outbox is unknown: {error}"
+    assert record.exc_info is None
