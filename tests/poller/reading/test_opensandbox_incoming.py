@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import time
 import weakref
 
 import pytest
@@ -119,3 +120,16 @@ def test_an_answer_goes_without_the_garbage_collector(answer):
         assert alive() is None
     finally:
         gc.enable()
+
+
+def test_chunks_of_a_byte_each_cost_no_more_the_more_there_are():
+    def cpu_s(chunks: int) -> float:
+        incoming = Incoming(2**20)
+        answer = HEAD + b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * chunks + b"0\r\n\r\n"
+        began_s = time.process_time()
+        assert incoming.take(answer)
+        assert incoming.body == b"x" * chunks
+        return time.process_time() - began_s
+
+    few, many = min(cpu_s(20_000) for _ in range(3)), min(cpu_s(200_000) for _ in range(3))
+    assert many < 30 * few  # ten times as much, not a hundred times

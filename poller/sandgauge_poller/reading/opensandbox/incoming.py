@@ -20,7 +20,7 @@ class _SettledError(Exception):
 class Incoming:
     """What a daemon has said so far; `take` gives it bytes until it is settled.
 
-    `status` is None before the final one. `body` holds what came of it, and may hold secrets. `failure` is why there is
+    `status` is None before the final one. `body` is the whole of it, and may hold secrets. `failure` is why there is
     no whole body of 200. `leaves_connection_open`: the next question may go over the same connection.
 
     A sandbox that sends interim answers, fields of a head or extensions of chunks without end would keep the loop, and
@@ -28,6 +28,7 @@ class Incoming:
     """
 
     __slots__ = (
+        "_body",
         "_chunked",
         "_encoded",
         "_length",
@@ -47,6 +48,7 @@ class Incoming:
         self._received = 0
         self._chunked = self._encoded = False
         self._length: int | None = None
+        self._body = bytearray()  # chunks of a byte each would have a whole body copied as often as it has bytes
         self.status: int | None = None
         self.body = b""
         self.failure: ErrorType | None = None
@@ -83,8 +85,8 @@ class Incoming:
         del self._parser  # the two hold each other, and a look for garbage stops every reading
         # A status other than 200 tells more than what became of its body.
         self.failure = error_of(self.status) or failure
-        if failure is not None:
-            self.body = b""
+        if failure is None:
+            self.body = bytes(self._body)
 
     def on_message_begin(self) -> None:
         """Be told of an answer, which must be the only one beside interim ones."""
@@ -119,8 +121,8 @@ class Incoming:
 
     def on_body(self, part: bytes) -> None:
         """Be told of a part of the body."""
-        self.body += part
-        if len(self.body) > self._max_bytes:
+        self._body += part
+        if len(self._body) > self._max_bytes:
             self._give_up(ErrorType.BODY_TOO_LARGE)
 
     def on_message_complete(self) -> None:
