@@ -5,6 +5,7 @@ import shutil
 import ssl
 import subprocess
 from contextlib import asynccontextmanager, suppress
+from pathlib import Path
 
 import pytest
 from aiohttp import web
@@ -16,6 +17,7 @@ from sandgauge_poller.reading.opensandbox import direct
 from sandgauge_poller.reading.opensandbox.connection import Origin
 from sandgauge_poller.reading.opensandbox.direct import DirectConnections
 from sandgauge_poller.reading.opensandbox.endpoints import Target
+from sandgauge_poller.reading.opensandbox.incoming import Incoming
 from sandgauge_schemas.names import ErrorType
 from sandgauge_schemas.version import __version__
 from support.busy_machine import beside_timer
@@ -23,6 +25,7 @@ from support.hand_clock import HandClock
 from support.http_answers import ANSWERS, HEAD, MAX_BYTES
 from support.http_stub import RawServer, StubServer
 from support.real_parts import require
+from support.waiting import wait_until
 
 BOUNDS = Bounds(10.0, MAX_BYTES)
 PATIENT = Bounds(60.0, MAX_BYTES)
@@ -40,6 +43,24 @@ async def connections(bounds: Bounds = BOUNDS, *, clock=SYSTEM_CLOCK, tls: Clien
     opened = DirectConnections(tls or ClientTls(), bounds, clock=clock)
     yield opened
     await opened.close()
+
+
+@asynccontextmanager
+async def serving(handle):
+    """Have a function handle the connections to a port; it is over when their other sides have left."""
+    handlers = set()
+
+    async def serve(reader, writer):
+        handlers.add(asyncio.current_task())
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            await handle(reader, writer)
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+        await asyncio.gather(*handlers)
 
 
 async def get(to: Target, bounds: Bounds = BOUNDS):
@@ -226,6 +247,43 @@ async def test_a_closed_pool_keeps_no_connection():
         assert await opened.get_kept(target(server.port), asked=0.0) is None
 
 
+async def test_who_speaks_before_it_is_asked_does_not_speak_http():
+    async def greet(reader, writer):
+        writer.write(b"SSH-2.0-OpenSSH_9.6\r\n\r\n")
+        await reader.read()
+
+    async with serving(greet) as port:
+        answer = await get(target(port), PATIENT)
+    assert (answer.error_type, answer.status) == (ErrorType.UNRECOGNIZED_FORMAT, None)
+
+
+async def test_a_read_that_is_cancelled_as_its_answer_comes_leaves_a_connection_that_is_watched(monkeypatch):
+    class CancelsItsReader(Incoming):
+        def take(self, data: bytes) -> bool:
+            reading.cancel()
+            return super().take(data)
+
+    monkeypatch.setattr(direct, "Incoming", CancelsItsReader)
+    says_more, left = asyncio.Event(), asyncio.Event()
+
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(WHOLE)
+        await says_more.wait()
+        writer.write(WHOLE)
+        with suppress(ConnectionError):
+            await reader.read()
+        left.set()
+
+    async with serving(serve) as port, connections() as opened:
+        reading = asyncio.create_task(opened.get_new(target(port), asked=0.0))
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        says_more.set()
+        await asyncio.wait_for(left.wait(), 60)
+        assert await opened.get_kept(target(port), asked=0.0) is None
+
+
 @pytest.mark.parametrize(
     ("head", "endless"),
     [
@@ -258,6 +316,12 @@ def certificate(tmp_path_factory):
     return folder
 
 
+def server_context(certificate) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    return context
+
+
 @pytest.mark.parametrize(
     ("host", "trusts", "error_type"),
     [
@@ -267,8 +331,7 @@ def certificate(tmp_path_factory):
     ],
 )
 async def test_a_gateways_certificate_is_checked(certificate, host, trusts, error_type):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
+    context = server_context(certificate)
     server = StubServer()
     await server.start(tls=context)
     server.say("/", text="ok")
@@ -280,3 +343,24 @@ async def test_a_gateways_certificate_is_checked(certificate, host, trusts, erro
         assert (await opened.get_kept(to, asked=0.0) is None) == (error_type is not None)
     await server.stop()
     assert bool(server.seen) == (error_type is None)
+
+
+def open_files() -> int:
+    return sum(1 for _ in Path("/proc/self/fd").iterdir())
+
+
+async def test_a_read_that_is_cancelled_at_any_step_of_a_handshake_leaves_nothing_open(certificate):
+    server = await asyncio.get_running_loop().create_server(
+        asyncio.Protocol, "127.0.0.1", 0, ssl=server_context(certificate)
+    )
+    async with server, connections(tls=ClientTls(ca_file=certificate / "cert.pem")) as opened:
+        to = target(server.sockets[0].getsockname()[1], host="localhost", is_tls=True)
+        open_before = open_files()
+        for steps in range(60):
+            reading = asyncio.create_task(opened.get_new(to, asked=0.0))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
+        await asyncio.to_thread(wait_until, lambda: open_files() <= open_before, timeout_s=60, what="all are closed")
