@@ -4,6 +4,7 @@ import pytest
 
 from support.running_poller import RunningPoller
 from support.simulated_osb import osb_in_thread
+from support.stories import all_told, three_deployments
 
 
 @pytest.fixture
@@ -34,3 +35,16 @@ def make_poller(tmp_path, osb, otlp_sink):
     for poller in made:
         poller.stop()
         assert poller.complaints() == []
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    with three_deployments(tmp_path_factory.mktemp("lives")) as world:
+        yield world
+
+
+@pytest.fixture(scope="module")
+def told(request, world):
+    """Tell all the stories of a module at once."""
+    with all_told(request.module.STORIES, world) as told:
+        yield told

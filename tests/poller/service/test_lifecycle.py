@@ -8,7 +8,7 @@ import pytest
 from sandgauge_demo.deployment import API_KEY_HEADER, Route
 from sandgauge_schemas import names
 from support.lives import end_of, leaked
-from support.stories import KEY, Stories, all_told, three_deployments
+from support.stories import KEY, Stories
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "lifecycle"
 EXECD = FIXTURES.with_name("execd")
@@ -21,18 +21,6 @@ SCOPES = (
 NO_POD = '{"code":"KUBERNETES::SANDBOX_NOT_FOUND","message":"No pod found for sandbox"}'
 SECONDS = 1_000_000_000
 STORIES = Stories()
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    with three_deployments(tmp_path_factory.mktemp("lives")) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-def told(world):
-    with all_told(STORIES, world) as told:
-        yield told
 
 
 @STORIES.tell

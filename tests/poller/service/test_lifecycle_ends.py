@@ -8,23 +8,11 @@ import pytest
 from sandgauge_demo.deployment import Route
 from sandgauge_schemas import names
 from support.lives import end_of, leaked
-from support.stories import GRACE_S, INTERVAL_S, Stories, all_told, three_deployments
+from support.stories import GRACE_S, INTERVAL_S, Stories
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "lifecycle"
 JSON = "application/json"
 STORIES = Stories()
-
-
-@pytest.fixture(scope="module")
-def world(tmp_path_factory):
-    with three_deployments(tmp_path_factory.mktemp("lives")) as world:
-        yield world
-
-
-@pytest.fixture(scope="module")
-def told(world):
-    with all_told(STORIES, world) as told:
-        yield told
 
 
 @STORIES.tell
