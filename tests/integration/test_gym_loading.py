@@ -7,6 +7,7 @@ import sys
 import zipfile
 from contextlib import suppress
 from socket import create_server
+from uuid import uuid4
 
 import pytest
 
@@ -150,23 +151,25 @@ GROUPS = {
 }
 
 
-def of_gym(backend):
-    """Return the names of Gym's spans; a poller of another test may send to the usual port too."""
-    return [span.name for span in backend.spans() if span.scope == "sandgauge_emitter"]
+def spans_of(backend, service):
+    """Return the names of a service's spans, one that was sent again once; other tests send to the usual port too."""
+    found = [span for span in backend.spans() if span.resource.get(names.SERVICE_NAME) == service]
+    return [span.name for span in {span.span_id: span for span in found}.values()]
 
 
 @pytest.mark.parametrize("groups", GROUPS)
 @pytest.mark.parametrize("grpc", [False, True], ids=["http", "grpc"])
 def test_the_documented_command_line_reaches_a_real_collector(tmp_path, usual_ports, groups, grpc):
     gym = stock_gym(lens=False)
-    environment = COMMAND_LINE | GROUPS[groups]
+    service = f"gym-{uuid4()}"
+    environment = COMMAND_LINE | GROUPS[groups] | {"OTEL_SERVICE_NAME": service}
     if grpc:
         environment["PYTHONPATH"] = os.pathsep.join([gym.path(), str(grpc_exporter(gym))])
     ports = {"OTLP_GRPC_PORT": "4317", "OTLP_HTTP_PORT": "4318"}
     with OtlpSink() as backend, collector(tmp_path, traces=backend.endpoint, settings=ports):
         ended = gym.run(*SCENARIO, environment=environment)
-        backend.wait_for(lambda seen: len(of_gym(seen)) >= 2)
-        assert sorted(of_gym(backend)) == [REQUEST, START]
+        backend.wait_for(lambda seen: len(spans_of(seen, service)) >= 2)
+        assert sorted(spans_of(backend, service)) == [REQUEST, START]
         assert not backend.violations
     warnings = [line for line in ended.stderr.splitlines() if "sandgauge" in line]
     assert len(warnings) == (0 if grpc else 1)

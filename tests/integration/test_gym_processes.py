@@ -79,6 +79,7 @@ def test_a_process_ends_within_its_bound_though_the_collector_is_away(collector)
 SCENARIOS = ("fake_ok", "fake_fail", "cancelled_create", "borrowed", "direct", "compose_failing", "opensandbox")
 
 
+@pytest.mark.timeout(900)  # hundreds of runs, each of them short
 @pytest.mark.parametrize("setup", [LENS_ABSENT, GROUPS_ENABLED], ids=["own-provider", "gyms-spans"])
 def test_whatever_call_into_telemetry_or_the_network_fails_the_caller_sees_the_same(setup):
     """One failure at a time, at each of them; the own provider and the reading before deletion included."""
