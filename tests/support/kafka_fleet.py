@@ -120,19 +120,21 @@ class KafkaFleet:
 
     def end(self, sandbox_ids: Iterable[str]) -> None:
         """Delete sandboxes; the spans of their stops have traces of their own, as outside a rollout."""
-        ended = sorted(sandbox_ids)
-        for sandbox_id in ended:
-            self._osb.delete(sandbox_id)
-        self.tell(stop_span(sandbox_id) for sandbox_id in ended)
+        self.tell(map(self._end, sorted(sandbox_ids)))
 
     def finish_rollouts(self) -> None:
         """Say which rollout each sandbox was of."""
         self.tell(rollout_span(trace, f"of-{sandbox_id}") for sandbox_id, trace in self.traces.items())
 
     def tell(self, spans: Iterable[dict[str, Any]]) -> None:
-        asyncio.run(self._tell(list(spans)))
+        """Write one span after the other, each as soon as it is there: what it tells of has happened just before."""
+        asyncio.run(self._tell(spans))
 
-    async def _tell(self, spans: list[dict[str, Any]]) -> None:
+    def _end(self, sandbox_id: str) -> dict[str, Any]:
+        self._osb.delete(sandbox_id)
+        return stop_span(sandbox_id)
+
+    async def _tell(self, spans: Iterable[dict[str, Any]]) -> None:
         producer = await self._clients.started(self._clients.producer())
         try:
             for span in spans:
