@@ -33,6 +33,7 @@ settings.load_profile("unhurried")
 # What the shell of whoever runs the tests says of its terminal is not what they expect of one.
 for variable in ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE"):
     os.environ.pop(variable, None)
+os.environ["TERM"] = "xterm"
 
 
 @pytest.fixture
