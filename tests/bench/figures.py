@@ -139,7 +139,7 @@ class Minute:
 class Late:
     """A late beat of the loop: `at_s` since the run began; shares of it as in Minute.
 
-    `calls`: where the loop's thread was when it was last looked for in that time, innermost last.
+    `calls`: where the loop's thread was in the middle of that time, as far as it was looked for; innermost last.
     """
 
     at_s: float

@@ -67,7 +67,7 @@ class Heart:
             held_s=beat.held_s,
             held_by_process_s=beat.held_by_process_s,
             collected_s=sum(one.took_s for one in self.collections if began_ns <= one.at_ns <= beat.at_ns),
-            calls=within[-1].threads["loop"] if within else (),
+            calls=within[len(within) // 2].threads["loop"] if within else (),
         )
 
 

@@ -87,7 +87,7 @@ def long_section(results: LongResults) -> Section:
 
 def late_section(latest: Sequence[Late]) -> Section:
     """Return the table of the beats of a loop that its own process made latest."""
-    columns = ("at s", "late s", "held by the loop s", "by the process s", "garbage s", "where the loop was last seen")
+    columns = ("at s", "late s", "held by the loop s", "by the process s", "garbage s", "where the loop was seen")
     rows = [
         (
             f"{late.at_s:.1f}",
