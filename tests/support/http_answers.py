@@ -17,6 +17,7 @@ ANSWERS = [
     ([HEAD + b"Content-Length: 0\r\n\r\n"], None),
     ([HEAD + b"Content-Encoding: identity\r\nContent-Length: 2\r\n\r\nok"], None),
     ([b"HTTP/1.1 100 Continue\r\n\r\n" + HEAD + b"Content-Length: 2\r\n\r\nok"], None),
+    ([HEAD + b"Transfer-Encoding: identity\r\n\r\nup to the end"], None),
     # nothing, or not all of it
     ([], ErrorType.CONNECTION),
     ([HEAD], ErrorType.CONNECTION),
@@ -32,6 +33,10 @@ ANSWERS = [
     # encodings that were not asked for
     ([HEAD + b"Content-Encoding: gzip\r\n\r\n" + gzip.compress(b"0" * 10**7)], ErrorType.UNRECOGNIZED_FORMAT),
     ([HEAD + b"Content-Encoding: br\r\nContent-Length: 2\r\n\r\nok"], ErrorType.UNRECOGNIZED_FORMAT),
+    (
+        [HEAD + b"Content-Encoding: gzip\r\nContent-Encoding: identity\r\nContent-Length: 2\r\n\r\nok"],
+        ErrorType.UNRECOGNIZED_FORMAT,
+    ),
     # too much, announced and not
     ([HEAD + b"Content-Length: 1001\r\n\r\n"], ErrorType.BODY_TOO_LARGE),
     ([HEAD + b"\r\n" + b"x" * 1001], ErrorType.BODY_TOO_LARGE),

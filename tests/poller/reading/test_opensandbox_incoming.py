@@ -96,6 +96,12 @@ def test_the_bound_is_of_the_body():
     assert outcome(HEAD + b"\r\n" + b"x" * (MAX_BYTES + 1)) == (ErrorType.BODY_TOO_LARGE, 200, b"")
 
 
+@pytest.mark.parametrize("coding", [b"gzip", b"gzip, chunked", b"chunked, gzip", b"Deflate"])
+def test_a_coding_of_the_transfer_beside_chunks_is_not_undone(coding):
+    answer = HEAD + b"Transfer-Encoding: " + coding + b"\r\n\r\n2\r\nok\r\n0\r\n\r\n"
+    assert outcome(answer) == (ErrorType.UNRECOGNIZED_FORMAT, 200, b"")
+
+
 def test_bytes_behind_an_answer_that_is_settled_spoil_its_connection():
     incoming = Incoming(MAX_BYTES)
     assert incoming.take(WHOLE)

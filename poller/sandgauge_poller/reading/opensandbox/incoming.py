@@ -98,10 +98,10 @@ class Incoming:
         name = name.lower()
         if name == b"content-length":
             self._length = int(value)
-        elif name == b"transfer-encoding":
+        elif name == b"transfer-encoding" and value.lower() == b"chunked":
             self._chunked = True
-        elif name == b"content-encoding":
-            self._encoded = value.lower() not in (b"", b"identity")
+        elif name in (b"transfer-encoding", b"content-encoding"):
+            self._encoded |= value.lower() not in (b"", b"identity")
 
     def on_headers_complete(self) -> None:
         """Be told of the end of a head."""
