@@ -35,8 +35,8 @@ KEPT_ATTRIBUTES = frozenset({*REQUEST_KEYS, *START_KEYS})
 MOST_SPANS = 50_000
 """Most spans of one request: six times what a Collector puts into one unless told otherwise."""
 
-MOST_LIFECYCLE_SPANS = 12_000
-"""Most of these that are lifecycle spans: to store so many and follow their sandboxes takes a second."""
+MOST_LIFECYCLE_SPANS = 10_000
+"""Most of these that are lifecycle spans: to store them, and follow so many in place of others, takes a second."""
 
 MOST_ITEMS = 1_000_000
 """Most fields of one request in protobuf, or commas and opening brackets in JSON: each takes up to 250 bytes."""

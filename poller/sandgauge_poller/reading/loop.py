@@ -10,7 +10,7 @@ from sandgauge_poller.reading.context import ReadingContext
 from sandgauge_poller.reading.endings import Endings
 from sandgauge_poller.reading.questions import StatusQuestions
 from sandgauge_poller.reading.sampling import Sampling
-from sandgauge_poller.reading.schedule import WHILE_ALIVE, Due, Task, next_on_phase
+from sandgauge_poller.reading.schedule import EVERY, WHILE_ALIVE, Due, Task, next_on_phase
 from sandgauge_poller.tracking.active_set import ActiveSet, Change, ChangeKind, SandboxKey, Tracked
 from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import ConflictKind, EndReason, ErrorType, SandboxState
@@ -91,7 +91,7 @@ class ReadingLoop:
             self._endings.leave(sandbox)
             self._context.schedule.drop(sandbox.key)
             self._context.paces.pop(sandbox.key, None)
-            for task in Task:
+            for task in EVERY:
                 running = self._running.get((sandbox.key, task))
                 if running is not None:
                     running.cancel()
