@@ -21,6 +21,7 @@ from sandgauge_demo.pipeline import CONFIG_FILE, Pipeline
 from sandgauge_demo.process import Pause, ProcessError
 from sandgauge_demo.scenario import PlannedRollout, planned_rollouts, run_seconds
 from sandgauge_report.rendering.table import print_table
+from sandgauge_schemas.wording import number_of
 
 _STARTING_S, _ENDING_S = 3.0, 3.0
 _PATIENCE_S = 60.0
@@ -84,8 +85,7 @@ def demo(rollouts: int, folder: Path) -> None:
 def _run(console: Console, folder: Path, run_id: str, plan: Sequence[PlannedRollout], pause: Pause) -> Outcome:
     """Start everything, follow the run to its end, and end everything."""
     seconds = _STARTING_S + run_seconds(plan) + _ENDING_S
-    rollouts = "1 rollout" if len(plan) == 1 else f"{len(plan)} rollouts"
-    console.print(f"A run of {rollouts} on simulated sandboxes, about {seconds:.0f} s\n")
+    console.print(f"A run of {number_of(len(plan), 'rollout')} on simulated sandboxes, about {seconds:.0f} s\n")
     _print_part(console, "files", str(folder), "")
     environ = os.environ
     with Pipeline(folder.absolute(), run_id=run_id, rollouts=len(plan), environ=environ, pause=pause) as pipeline:

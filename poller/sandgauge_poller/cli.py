@@ -124,13 +124,14 @@ async def _run(config: "Config") -> None:
 def check(config_file: Path | None, *, print_it: bool) -> None:
     """Check the configuration: file, line, key and cure of each fault."""
     from sandgauge_poller.config import as_yaml
+    from sandgauge_schemas.wording import number_of
 
     config = _load(config_file)
     if print_it:
         click.echo(as_yaml(config), nl=False)
         return
     count = len(config.deployments)
-    click.echo(f"ok: {count} deployment{'' if count == 1 else 's'}")
+    click.echo(f"ok: {number_of(count, 'deployment')}")
 
 
 @cli.command()

@@ -8,7 +8,9 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
+
+from sandgauge_schemas.wording import printable
 
 REPEAT_PERIOD_S = 60.0
 
@@ -34,6 +36,22 @@ class JsonFormatter(logging.Formatter):
         if record.exc_info:
             fields["traceback"] = self.formatException(record.exc_info)
         return json.dumps(fields)
+
+
+class ConsoleFormatter(logging.Formatter):
+    """A line for each record: time of day, level and message, and a traceback below it where there is one."""
+
+    def __init__(self) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S")
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  # logging's own name
+        """Return the line: no text of a span can begin another one."""
+        record.message = printable(record.message)
+        return super().formatMessage(record)
+
+    def formatException(self, ei: Any) -> str:  # noqa: N802  # the same
+        """Return the traceback, whose last line may quote what came from elsewhere."""
+        return "\n".join(map(printable, super().formatException(ei).split("\n")))
 
 
 _SAME_FAULT = "same_fault"
@@ -158,7 +176,7 @@ def say_repeats() -> None:
 
 
 def _with_count(text: str, came: int) -> str:
-    return f"{text} ({came} times since this was last said)"
+    return f"{text} ({came} {'time' if came == 1 else 'times'} since this was last said)"
 
 
 _NO_QUOTES = _NoQuotes()
@@ -170,7 +188,7 @@ def set_up_logs(level: str, form: Literal["auto", "console", "json"], stream: Te
     if form == "json" or (form == "auto" and not stream.isatty()):
         handler.setFormatter(JsonFormatter())
     else:
-        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)-7s %(message)s", "%H:%M:%S"))
+        handler.setFormatter(ConsoleFormatter())
     logging.getLogger("aiohttp.server").addFilter(_NO_QUOTES)
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
 

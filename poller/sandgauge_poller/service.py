@@ -44,6 +44,7 @@ from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_poller.tracking.tracker import Tracker
 from sandgauge_schemas.names import LeftOutReason
 from sandgauge_schemas.version import __version__
+from sandgauge_schemas.wording import number_of
 
 logger = logging.getLogger(__name__)
 
@@ -130,7 +131,8 @@ class Poller:
             status = StatusServer(self._config.status, self._readiness, page, api)
             logger.info("status on http://%s:%d", *await _serve(stack, "status.endpoint", status))
             await self._listen(stack, intake, reading)
-            logger.info("ready: %d deployments, %d sandboxes restored", len(providers), restored)
+            ready, back = number_of(len(providers), "deployment"), number_of(restored, "sandbox")
+            logger.info("ready: %s, %s restored", ready, back)
             if not providers:
                 logger.warning("no deployment is configured: spans are taken in, and no sandbox is read")
             await _until(stop, background)

@@ -25,15 +25,17 @@ from sandgauge_poller.ingest.kafka.topics import Share, open_topics
 from sandgauge_poller.reading.clock import Clock
 from sandgauge_poller.reading.loop import ReadingLoop
 from sandgauge_poller.self_metrics import SelfMetrics
-from sandgauge_poller.tracking import elsewhere
+from sandgauge_poller.tracking import elsewhere, store
 from sandgauge_poller.tracking.active_set import ActiveSet, SandboxKey
 from sandgauge_poller.tracking.database import Database
 from sandgauge_poller.tracking.elsewhere import Seen
 from sandgauge_poller.tracking.progress import Progress, load_progress
+from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_poller.tracking.succession import Succession
 from sandgauge_poller.tracking.tally import dump_tally
 from sandgauge_poller.tracking.tracker import Tracker
 from sandgauge_schemas.names import SpanOutcome, SpanReason
+from sandgauge_schemas.wording import number_of
 
 logger = logging.getLogger(__name__)
 
@@ -48,6 +50,7 @@ _TIDY_S = 60.0
 _REMEMBER_DONE_NS = 3600 * 10**9
 """So long the log says that a sandbox is done with: its spans may come again."""
 _ERASED_AT_ONCE = 100
+_WRITTEN_AT_ONCE = 1000
 _INSTANCE_FILE = "kafka-instance"
 
 
@@ -122,6 +125,7 @@ class SharedFleet:
                 await consumer(group),
                 shared.share,
                 self,
+                open_topics=lambda: open_topics(clients, shared.kafka),
                 hold_at_most_s=_HOLD_AT_MOST_S,
                 monotonic=parts.clock.monotonic,
             )
@@ -160,7 +164,8 @@ class SharedFleet:
         parts.handed_over.graves.update(done)
         if left_out:
             parts.metrics.spans(SpanOutcome.REJECTED, SpanReason.CAPACITY, left_out)
-            logger.warning("%d sandboxes are beyond tracking.max_sandboxes and are not read", left_out)
+            sandboxes = number_of(left_out, "sandbox")
+            logger.warning("beyond tracking.max_sandboxes, and so not read: %s", sandboxes)
 
     async def let_go(self, partitions: set[int]) -> None:
         """Follow the sandboxes of partitions no more."""
@@ -174,6 +179,21 @@ class SharedFleet:
         for sandbox in sandboxes:
             parts.recorder.let_go(sandbox)
             handed_over.forget(sandbox.key)
+
+    async def write_anew(self, partitions: set[int]) -> None:
+        """Write all that is known of the sandboxes of partitions, whose log is lost; raises NotStoredError."""
+        parts, partition_of = self._parts, self._shared.share.topics.partition_of
+        key_of = parts.active.key_of
+        sandboxes = {each.key: each for each in parts.active if partition_of(each.key.sandbox_id) in partitions}
+        try:
+            known = await parts.database.write(lambda connection: store.load_events(connection, key_of))
+        except StateError as error:
+            raise NotStoredError(str(error)) from error
+        events = [event for event in known if key_of(event) in sandboxes]
+        for at in range(0, len(events), _WRITTEN_AT_ONCE):
+            await self._shared.log.publish(events[at : at + _WRITTEN_AT_ONCE])
+        parts.handed_over.renew(sandboxes)
+        await parts.handed_over.flush()
 
     async def follow(self, events: Sequence[LifecycleEvent]) -> None:
         """Take events about sandboxes that are followed; raises NotStoredError."""

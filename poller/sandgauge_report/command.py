@@ -21,6 +21,7 @@ from sandgauge_report.rendering.html_page import html_page
 from sandgauge_report.rendering.json_document import json_document
 from sandgauge_report.rendering.report import Report, report_of
 from sandgauge_report.rendering.table import print_table
+from sandgauge_schemas.wording import number_of
 
 _ANY = "any"
 _FINDINGS = ", ".join([*map(str, FindingKind), _ANY])
@@ -119,16 +120,17 @@ def _complain(account: Account) -> None:
     for bad in account.bad_lines:
         click.echo(f"warning: {bad}", err=True)
     if (more := account.bad_line_count - len(account.bad_lines)) > 0:
-        click.echo(f"warning: and {more} more lines", err=True)
+        click.echo(f"warning: and {number_of(more, 'more line')}", err=True)
 
 
 def _nothing(account: Account) -> str:
     """Say why there is nothing to report, and what to do."""
     if not account.files:
         return "nothing to report: no file could be read"
-    files = "1 file" if len(account.files) == 1 else f"{len(account.files)} files"
+    files = f"{number_of(len(account.files), 'file')}"
     if account.spans:
-        return f"nothing to report: {files}, {account.spans} rollout spans, and no span of a sandbox among them"
+        spans = number_of(account.spans, "rollout span")
+        return f"nothing to report: {files}, {spans}, and no span of a sandbox among them"
     return (
         f"nothing to report: {files} without a sandbox or rollout span. "
         "Are these traces, and is the span group `sandbox` on in Gym (docs/gym.md)?"

@@ -10,6 +10,7 @@ from sandgauge_report.sizing import advise
 from sandgauge_report.wording import NAMES, UNKNOWN, amount, amounts, counted, duration, memory, reading
 from sandgauge_schemas.names import AllocationNote, Resource, SampleScope
 from sandgauge_schemas.resources import SandboxResourceAmounts
+from sandgauge_schemas.wording import number_of
 
 CLOSE_TO_LIMIT = 0.9
 """Share of the memory limit from which on the highest reading is close to it."""
@@ -192,7 +193,7 @@ def _near_limit(sandbox: Sandbox) -> str | None:
 def _killed_for_memory(sandbox: Sandbox) -> str | None:
     if not sandbox.oom_killed and not sandbox.oom_kills:
         return None
-    told = f"{sandbox.oom_kills} kills counted" if sandbox.oom_kills else "the control plane says so"
+    told = f"{number_of(sandbox.oom_kills, 'kill')} counted" if sandbox.oom_kills else "the control plane says so"
     main, series = sandbox.main, sandbox.preferred(Resource.MEMORY_MIB)
     limit = UNKNOWN if main is None or main.limits.memory_mib is None else memory(main.limits.memory_mib)
     is_own = series is not None and series.key.scope is SampleScope.SANDBOX

@@ -6,6 +6,7 @@ from sandgauge_report.merging.quantities import Quantity
 from sandgauge_report.merging.sandboxes import Sandbox, Series
 from sandgauge_schemas.names import Resource
 from sandgauge_schemas.resources import SandboxResourceAmounts
+from sandgauge_schemas.wording import number_of
 
 NOT_SAID = "-"
 """Nobody declared it, so there is nothing to know."""
@@ -87,7 +88,7 @@ def place(sandbox: Sandbox) -> str:
 
 def counted(series: Series) -> str:
     """Return how many readings there were, over which time and by what source."""
-    number = UNKNOWN if series.readings is None else f"{series.readings}"
     about = "" if series.is_exact else "about "
     window = f" in {duration(series.window_s)}" if series.window_s else ""
-    return f"{about}{number} readings{window} ({series.key.source or 'source ' + UNKNOWN})"
+    number = f"{UNKNOWN} readings" if series.readings is None else number_of(series.readings, "reading")
+    return f"{about}{number}{window} ({series.key.source or 'source ' + UNKNOWN})"

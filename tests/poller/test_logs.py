@@ -59,6 +59,20 @@ def raised(error):
     return caught.value
 
 
+@pytest.mark.parametrize("form", ["console", "json"])
+def test_no_text_of_a_span_steers_a_terminal_or_begins_another_line(form):
+    out = io.StringIO()
+    set_up_logs("info", form, out)
+    error = raised(ValueError("d\x1b[2Je"))
+    logging.getLogger("part").error("sandbox %s", "a\u202eb\nc", exc_info=error)
+    said = out.getvalue()
+    lines = [line for line in said.splitlines() if not line.startswith((" ", "Traceback", "ValueError"))]
+    assert len(lines) == 1
+    assert r"sandbox a\u202eb\nc" in said
+    assert "d" in said
+    assert not {"\x1b", "\u202e"} & set(said)
+
+
 @pytest.mark.parametrize(
     ("form", "stream", "is_json"),
     [
@@ -127,7 +141,7 @@ def test_the_last_count_of_a_fault_that_has_ended_is_said_too(logger, time_passe
     assert len(logger.said()) == said + 1, "it was said less than a minute ago"
     time_passes.now += REPEAT_PERIOD_S
     handler.say_repeats()
-    assert logger.said()[said + 1 :] == ["a request failed (1 times since this was last said)"]
+    assert logger.said()[said + 1 :] == ["a request failed (1 time since this was last said)"]
 
 
 def test_the_end_of_the_process_waits_for_no_minute(logger):

@@ -123,7 +123,7 @@ def test_several_kinds_can_be_named():
     [
         (b"", "1 file without a sandbox or rollout span"),
         (b'{"resourceMetrics": []}\n', "1 file without a sandbox or rollout span"),
-        (rollout_over(A, 5).encode(), "1 rollout spans, and no span of a sandbox"),
+        (rollout_over(A, 5).encode(), "1 rollout span, and no span of a sandbox"),
     ],
 )
 def test_an_input_without_sandboxes_says_so(tmp_path, content, says):
@@ -152,12 +152,14 @@ def test_of_very_many_bad_lines_some_are_named_and_all_are_counted(tmp_path):
 
 
 def test_no_text_of_a_span_steers_a_terminal_or_stops_the_report(tmp_path):
-    evil = "0-0\x1b]0;owned\x07\ud800"
+    evil = "0-0\x1b]0;owned\x07\ud800\u202e"
     path = written(tmp_path, started(keys("a\x1b[2J", rollout_id=evil), cpu=1.0))
     for form in ("table", "json", "csv", "html"):
         ended_ = run(path, "--format", form, "--by", "sandbox")
         assert ended_.exit_code == 0
-        assert not {"\x1b", "\x07"} & set(ended_.stdout)
+        assert not {"\x1b", "\x07", "\u202e"} & set(ended_.stdout)
+        shown = r"0-0\x1b]0;owned\x07\ud800\u202e"
+        assert (shown.replace("\\", r"\\") if form == "json" else shown) in ended_.stdout
 
 
 @pytest.mark.parametrize("arguments", [(), ("--by", "planet", MIXED), ("--fail-on", "boredom", MIXED)])

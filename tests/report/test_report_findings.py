@@ -116,7 +116,7 @@ CASES = {
     "readings that describe the node": (
         life(sampled(A, 2, 40_000.0, total_mib=64_000.0, scope=SampleScope.NODE), readings=0),
         FindingKind.NODE_READINGS,
-        "1 readings (opensandbox.execd); total 62.5 GiB, limit 1 GiB (total_exceeds_limit)",
+        "1 reading (opensandbox.execd); total 62.5 GiB, limit 1 GiB (total_exceeds_limit)",
     ),
     "refused": (
         [requested(A, **ASKED), refused(A)],

@@ -3,6 +3,8 @@
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 
+from sandgauge_schemas.wording import printable
+
 
 class Verdict(StrEnum):
     """How a check ended. A warning is something that a poller can live with."""
@@ -23,7 +25,7 @@ class Finding:
 
     def __str__(self) -> str:
         """Return it as one line."""
-        return f"{self.verdict}  {self.what}: {self.detail}" + (f"; {self.cure}" if self.cure else "")
+        return printable(f"{self.verdict}  {self.what}: {self.detail}" + (f"; {self.cure}" if self.cure else ""))
 
     def as_json(self) -> dict[str, str]:
         """Return the fields for a machine."""

@@ -15,6 +15,7 @@ from sandgauge_poller.reading.context import SECONDS_A_READ
 from sandgauge_poller.reading.opensandbox.provider import OpenSandboxProvider
 from sandgauge_poller.reading.provider import AllocationReading, SampleReading, Usage
 from sandgauge_schemas.names import ErrorType, SampleScope
+from sandgauge_schemas.wording import number_of
 
 _NOT_NAMED = (ErrorType.ENDPOINT_NOT_ALLOWED, ErrorType.UNRECOGNIZED_FORMAT)
 
@@ -89,10 +90,11 @@ def _slots(what: str, deployment: Deployment, config: Config, count: int | None)
     needed_s = count * SECONDS_A_READ / slots
     if needed_s <= asked_s:
         carried = math.floor(slots * asked_s / SECONDS_A_READ)
-        detail = f"its {slots} proxied reads at once carry {carried} sandboxes every {_shown(asked_s)}; {count} run"
-        yield passed(what, detail)
+        carries = f"its {slots} proxied reads at once carry {number_of(carried, 'sandbox')} every {_shown(asked_s)}"
+        yield passed(what, f"{carries}; {count:,} running")
         return
-    detail = f"{count} sandboxes run: its {slots} proxied reads at once carry them every {_shown(needed_s)}"
+    running = number_of(count, "sandbox")
+    detail = f"{running} running: its {slots} proxied reads at once carry them every {_shown(needed_s)}"
     wanted = math.ceil(count * SECONDS_A_READ / asked_s)
     cure = (
         f"to keep to {_shown(asked_s)} raise max_concurrent_proxied_reads to {wanted},"

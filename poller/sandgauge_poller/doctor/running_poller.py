@@ -13,6 +13,7 @@ from sandgauge_poller.export.collector_client import NoAnswerError
 from sandgauge_poller.reading.bodies import parse_object
 from sandgauge_schemas import names
 from sandgauge_schemas.names import SandboxState
+from sandgauge_schemas.wording import number_of
 
 _GATES = ("store", "ingest")
 _SANDBOXES = names.METRIC_SANDGAUGE_POLLER_SANDBOXES.replace(".", "_")
@@ -53,7 +54,8 @@ def unmatched(poller: RunningPoller, status: Status) -> Iterator[Finding]:
         return  # the page only adds to what is known
     if count:
         cure = "add the URL under which Gym knows its control plane to deployments[].scopes"
-        yield warned("scopes", f"{count} sandboxes of the running poller match no deployment", cure)
+        whose = f"{number_of(count, 'sandbox')} of the running poller"
+        yield warned("scopes", f"{whose} {'matches' if count == 1 else 'match'} no deployment", cure)
 
 
 def _count_unmatched(page: str) -> int:

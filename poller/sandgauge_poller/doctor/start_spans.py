@@ -9,6 +9,7 @@ from pathlib import Path
 from sandgauge_poller.doctor.finding import Finding, passed, warned
 from sandgauge_poller.tracking import peek
 from sandgauge_poller.tracking.migrations import MIGRATIONS
+from sandgauge_schemas.wording import number_of
 
 _WHAT = "start spans"
 _OF_STOCK_GYM = "nemo.lens.helpers"
@@ -58,7 +59,7 @@ def _made(found: list[peek.Starts], now_ns: int) -> Finding:
     counted = ", ".join(f"{counts[maker]} {maker.value}" for maker in Maker if counts[maker])
     sender = f" from {last.sender}" if last.sender else ""
     detail = (
-        f"of {counts.total()} sandboxes known: {counted};"
+        f"of {number_of(counts.total(), 'sandbox')} known: {counted};"
         f" the last came {ago_s} s ago{sender} and is {_maker(last).value}"
     )
     if counts[Maker.STOCK]:

@@ -15,6 +15,7 @@ from sandgauge_poller.reading.docker.usage import SAMPLES_DIRECTLY
 from sandgauge_poller.reading.exchange import Answer, StreamError
 from sandgauge_poller.reading.tls import client_context
 from sandgauge_schemas.names import ErrorType
+from sandgauge_schemas.wording import number_of
 
 _TIMEOUT_S = 5.0
 _NOBODY = "0" * 64
@@ -61,7 +62,7 @@ async def _ask(what: str, usage: Usage) -> Finding:
         stats = await engine.stats(_NOBODY)
         if stats.error_type is not ErrorType.NOT_FOUND:
             return failed(what, f"may not read stats of containers (HTTP {stats.status})", _RIGHTS)
-        said = f"{shown(engine.version)} lists {len(containers)} sandboxes and lets their stats be read"
+        said = f"{shown(engine.version)} lists {number_of(len(containers), 'sandbox')} and lets their stats be read"
         if not await has_events(engine):
             return warned(what, f"{said}, but not its events, so no out-of-memory kill is counted", _RIGHTS)
         return of_version(what, said, engine.version)

@@ -8,7 +8,8 @@ from rich.table import Table
 from rich.text import Text
 
 from sandgauge_poller.status.rows import Json
-from sandgauge_poller.top.words import NONE, clean, duration, mebibytes
+from sandgauge_poller.top.words import NONE, duration, mebibytes
+from sandgauge_schemas.wording import printable
 
 _WITHOUT_TERMINAL = 200
 """Columns for a pipe or a file: ids stay whole."""
@@ -22,14 +23,19 @@ def show(document: Json, now_s: float) -> None:
     deployments = document["deployments"]
     there = [one for one in deployments if _is_there(one)]
     for one in there or deployments:
-        console.print(Text(f"{clean(document['sandbox_id'])} at {one['deployment']}: {_standing(one, now_s)}"))
+        console.print(_text(f"{document['sandbox_id']} at {one['deployment']}: {_standing(one, now_s)}"))
         if _is_there(one):
             console.print(_table(one))
         for complaint in _complaints(one):
-            console.print(Text(f"! {clean(complaint)}", style="red"))
+            console.print(_text(f"! {complaint}", "red"))
     for one in deployments if there else ():
         if not _is_there(one) and one.get("state") is None:
-            console.print(Text(f"! {one['deployment']}: {one['error_type']}; {one['cure']}", style="yellow"))
+            console.print(_text(f"! {one['deployment']}: {one['error_type']}; {one['cure']}", "yellow"))
+
+
+def _text(said: str, style: str = "") -> Text:
+    """Return what is shown; all of it is made here, since much of it is a control plane's or a daemon's word."""
+    return Text(printable(said), style)
 
 
 def _is_there(one: Json) -> bool:
@@ -58,7 +64,7 @@ def _table(one: Json) -> Table:
     for title in ("", "VALUE", "OF", "SOURCE"):
         found.add_column(title, overflow="fold")
     for row in _rows(one):
-        found.add_row(*(clean(cell) for cell in row))
+        found.add_row(*(_text(cell) for cell in row))
     return found
 
 

@@ -12,7 +12,6 @@ from sandgauge_poller.top.words import (
     NONE,
     Row,
     age,
-    clean,
     cpu,
     cpu_plot,
     duration,
@@ -24,6 +23,7 @@ from sandgauge_poller.top.words import (
     size,
     state,
 )
+from sandgauge_schemas.wording import number_of, printable
 
 _MOST_LEAKS = 5
 _PLOT = 16
@@ -43,21 +43,26 @@ class _Column:
 
 
 def _known(key: str) -> Callable[[Row, float], str]:
-    return lambda row, _now: clean(row.get(key, NONE))
+    return lambda row, _now: str(row.get(key, NONE))
 
 
 def _state(row: Row, _now: float) -> Text:
     said = state(row)
-    return Text(said, style=_TONES.get(said, "red" if row["state"] == "active" else "dim"))
+    return _text(said, _TONES.get(said, "red" if row["state"] == "active" else "dim"))
 
 
 def _late(row: Row, _now: float) -> Text:
-    return Text(lateness(row), style="red" if is_late(row) else "")
+    return _text(lateness(row), "red" if is_late(row) else "")
 
 
 def _read(row: Row, now: float) -> str:
     at = row.get("reading", row.get("usage", {})).get("at")
     return NONE if at is None else duration(now - at)
+
+
+def _text(said: str, style: str = "") -> Text:
+    """Return what is shown; all of it is made here, since ids and more come from spans."""
+    return Text(printable(said), style)
 
 
 _COLUMNS = (
@@ -92,7 +97,8 @@ def table(look: Look, width: int) -> Table:
         found.add_column(column.title, justify=justify, no_wrap=True, overflow="ellipsis", max_width=column.most)
     now = look.overview["now"]
     for row in look.sandboxes:
-        found.add_row(*(column.text(row, now) for column in columns))
+        cells = (column.text(row, now) for column in columns)
+        found.add_row(*(cell if isinstance(cell, Text) else _text(cell) for cell in cells))
     if not look.sandboxes:
         found.caption = "no sandbox matches" if total else "no sandbox yet: one appears with its start span"
     elif len(look.sandboxes) < look.matched:
@@ -105,22 +111,22 @@ def _head(overview: Row) -> Iterator[Text]:
     states = [(count, key.replace("_", " ")) for key, count in sandboxes["by_state"].items() if count]
     waiting = sum(signal["bytes"] for signal in overview["outbox"].values())
     facts = [
-        f"sandgauge {clean(overview['version'])}",
+        f"sandgauge {overview['version']}",
         f"up {duration(overview['now'] - overview['started_at'])}",
-        f"{sandboxes['total']:,} sandboxes" + (f" ({_counts(states)})" if states else ""),
+        number_of(sandboxes["total"], "sandbox") + (f" ({_counts(states)})" if states else ""),
         *(f"{sandboxes[key]:,} {key}" for key in ("failing", "late") if sandboxes[key]),
         f"{_last_full(overview.get('readings', {})):,.0f} readings/min",
         *([f"{size(waiting)} to be sent"] if waiting else []),
     ]
-    yield Text(" · ".join(facts))
+    yield _text(" · ".join(facts))
     for concern in overview["concerns"]:
-        yield Text(f"! {clean(concern['text'])}; {clean(concern['cure'])}", style=_SEVERITIES[concern["severity"]])
+        yield _text(f"! {concern['text']}; {concern['cure']}", _SEVERITIES[concern["severity"]])
     for row in overview["leaks"][:_MOST_LEAKS]:
-        rollout = f", rollout {clean(row['rollout_id'])}" if "rollout_id" in row else ""
+        rollout = f", rollout {row['rollout_id']}" if "rollout_id" in row else ""
         old = age(row, overview["now"])
-        yield Text(f"leaked: {clean(row['sandbox_id'])}, {old} old, {limits(row)}{rollout}", style="red")
+        yield _text(f"leaked: {row['sandbox_id']}, {old} old, {limits(row)}{rollout}", "red")
     if sandboxes["leaked"] > _MOST_LEAKS:
-        yield Text(f"leaked: {sandboxes['leaked'] - _MOST_LEAKS:,} more; see them with --show leaked", style="red")
+        yield _text(f"leaked: {sandboxes['leaked'] - _MOST_LEAKS:,} more; see them with --show leaked", "red")
 
 
 def _counts(states: list[tuple[int, str]]) -> str:

@@ -13,11 +13,6 @@ _READING_S = 2.5
 """A reading takes up to two seconds by itself."""
 
 
-def clean(text: str) -> str:
-    """Return text of spans without what would steer the terminal."""
-    return "".join(character if character.isprintable() else "\N{REPLACEMENT CHARACTER}" for character in text)
-
-
 def duration(seconds: float) -> str:
     """Return seconds as the largest two units that count."""
     whole = max(0, round(seconds))
@@ -54,7 +49,7 @@ def state(row: Row) -> str:
         return "killed for memory"
     failure = row.get("reading", row.get("usage", {})).get("error_type")
     if failure is not None and row["state"] == "active":
-        return clean(failure).replace("_", " ")
+        return str(failure).replace("_", " ")
     return str(row["state"]).replace("_", " ")
 
 

@@ -9,6 +9,7 @@ from sandgauge_poller.tracking.active_set import SandboxKey
 from sandgauge_poller.tracking.phase import phase
 from sandgauge_poller.tracking.progress import Progress, dump_progress, load_progress
 from sandgauge_poller.tracking.tally import apply_tally, dump_tally
+from sandgauge_schemas.wording import number_of
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +68,7 @@ def load_all(connection: sqlite3.Connection) -> dict[SandboxKey, Progress]:
         else:
             found[key] = progress
     if unreadable:
-        logger.warning("what was seen of %d sandboxes is unreadable; they begin anew", unreadable)
+        logger.warning("what was seen of %s is unreadable; it begins anew", number_of(unreadable, "sandbox"))
     return found
 
 

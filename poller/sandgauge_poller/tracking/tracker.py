@@ -18,6 +18,7 @@ from sandgauge_poller.tracking.progress import Progress
 from sandgauge_poller.tracking.store import EventRow
 from sandgauge_poller.tracking.store_file import StateError
 from sandgauge_schemas.names import SpanOutcome
+from sandgauge_schemas.wording import number_of
 
 logger = logging.getLogger(__name__)
 
@@ -107,7 +108,7 @@ class Tracker:
 
         if taken or left or over:
             await self._database.write(write)
-            logger.info("%d sandboxes are newly this poller's, and %d are no longer", len(taken), len(left))
+            logger.info("sandboxes newly this poller's: %d; no longer: %d", len(taken), len(left))
 
     async def commit(self, events: Sequence[LifecycleEvent]) -> list[SpanOutcome]:
         """Store events, fold in what is news, and say what became of each; returns only after the commit.
@@ -145,9 +146,9 @@ class Tracker:
             raise
         if displaced:
             logger.warning(
-                "%d sandboxes of which nothing was ever seen made room for newer ones, for as many are known as"
+                "%s of which nothing was ever seen made room for newer ones, for as many are known as"
                 " tracking.max_sandboxes allows (%d)",
-                len(displaced),
+                number_of(len(displaced), "sandbox"),
                 self._active.capacity,
             )
         return news

@@ -11,6 +11,7 @@ from sandgauge_schemas import names
 from sandgauge_schemas.attributes import AttributeValue, text
 from sandgauge_schemas.records.keys import JOIN_KEYS
 from sandgauge_schemas.resources import LARGEST_AMOUNT
+from sandgauge_schemas.wording import printable
 
 SPANS = frozenset(
     {
@@ -137,10 +138,8 @@ def _converted(kind: str, content: Any) -> AttributeValue | None:
 
 
 def _text(content: Any) -> str | None:
-    """Read a text, without what would steer a terminal or cannot be written at all."""
-    if not isinstance(content, str):
-        return None
-    return content if content.isprintable() else "".join(one if one.isprintable() else "\ufffd" for one in content)
+    """Read a text: what a terminal, a page or a file is not to get is an escape from here on."""
+    return printable(content) if isinstance(content, str) else None
 
 
 def _flag(content: Any) -> bool | None:

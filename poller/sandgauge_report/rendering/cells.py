@@ -9,6 +9,7 @@ from sandgauge_report.merging.sandboxes import Creation, Sandbox
 from sandgauge_report.sizing import Advice
 from sandgauge_report.wording import NAMES, NOT_SAID, UNKNOWN, amount, counted, duration, reading, short_id
 from sandgauge_schemas.names import Resource, SampleScope
+from sandgauge_schemas.wording import number_of
 
 _STYLES = {SampleScope.SANDBOX: "green", SampleScope.NODE: "yellow", SampleScope.UNKNOWN: "dim"}
 _SAMPLED = (Resource.CPU, Resource.MEMORY_MIB)
@@ -70,7 +71,7 @@ def _troubles(row: Row) -> list[str]:
 def _counts(row: Row) -> str:
     created = row.creations[Creation.CREATED]
     failed = row.creations[Creation.FAILED] + row.creations[Creation.NO_START]
-    words = [f"{created} sandbox{'' if created == 1 else 'es'}"]
+    words = [number_of(created, "sandbox")]
     if failed:
         words.append(f"{failed} not created")
     if row.creations[Creation.PENDING]:

@@ -13,6 +13,7 @@ from sandgauge_report.rendering.report import Report
 from sandgauge_report.rendering.svg import Point, bars, memory_scatter, share_bar
 from sandgauge_report.wording import memory, place
 from sandgauge_schemas.names import Resource, SampleScope
+from sandgauge_schemas.wording import number_of
 
 MOST_ROWS = 2000
 """Rows and findings that are shown; a browser copes with these, and the other forms have them all."""
@@ -84,11 +85,12 @@ def html_page(report: Report) -> str:
 def _head(report: Report) -> Iterator[str]:
     account = report.account
     yield "<h1>Sandgauge report</h1>"
-    yield f'<p class="soft">{report.sandbox_count} sandboxes by {report.by}; {account.spans} spans of '
+    sandboxes, spans = number_of(report.sandbox_count, "sandbox"), number_of(account.spans, "span")
+    yield f'<p class="soft">{sandboxes} by {report.by}; {spans} of '
     yield f"{escape(', '.join(account.files))}</p>"
     problems = [*account.unread, *map(str, account.bad_lines)]
     if (more := account.bad_line_count - len(account.bad_lines)) > 0:
-        problems.append(f"and {more} more lines")
+        problems.append(f"and {number_of(more, 'more line')}")
     if problems:
         yield f'<p class="warn">Not in the report: {escape("; ".join(problems))}</p>'
     if report.note:
@@ -192,7 +194,7 @@ def _advice(report: Report) -> Iterator[str]:
             yield f"<tr>{''.join(f'<td>{escape(cell)}</td>' for cell in cells)}</tr>"
         yield f"</tbody></table></div>{_and_more(len(report.advice))}"
     for refusal, count in report.refusals.most_common():
-        yield f'<p class="soft">No advice {count} times: {escape(refusal)}.</p>'
+        yield f'<p class="soft">No advice {number_of(count, "time")}: {escape(refusal)}.</p>'
 
 
 def _scrollable(name: str) -> str:

@@ -5,6 +5,8 @@ from collections.abc import Iterable, Sequence
 from html import escape
 from typing import NamedTuple
 
+from sandgauge_schemas.wording import number_of
+
 _BAR_WIDTH, _BAR_HEIGHT = 140, 14
 _MOST_SHARE = 1.2
 """How much of its limit a bar can show."""
@@ -88,7 +90,7 @@ def memory_scatter(points: Iterable[Point]) -> str:
         for point in shown
     ]
     parts.append(f'<text x="{_LEFT + _SIDE / 2}" y="{_SIDE + 30}" text-anchor="middle">memory limit</text>')
-    text = f"memory limit against highest reading of {len(shown)} sandboxes"
+    text = f"memory limit against highest reading of {number_of(len(shown), 'sandbox')}"
     return _svg(_LEFT + _SIDE + 4, _SIDE + _BOTTOM, text, parts)
 
 

@@ -21,6 +21,7 @@ from sandgauge_report.wording import (
     amounts,
     place,
 )
+from sandgauge_schemas.wording import number_of
 
 if TYPE_CHECKING:
     from rich.style import StyleType
@@ -162,7 +163,7 @@ def _advice(report: Report) -> Iterator[RenderableType]:
     if len(lines) > _MOST_ADVICE:
         yield Text(f"  and {len(lines) - _MOST_ADVICE} more: --format json", "dim")
     for refusal, count in report.refusals.most_common():
-        yield Text(f"  no advice {count} time{'' if count == 1 else 's'}: {refusal}", "dim")
+        yield Text(f"  no advice {number_of(count, 'time')}: {refusal}", "dim")
 
 
 def _findings(findings: Sequence[Finding]) -> Iterator[RenderableType]:

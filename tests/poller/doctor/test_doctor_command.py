@@ -138,7 +138,7 @@ def test_beside_a_running_poller(tmp_path, osb, configuration):
             start_span(osb.create(), attributes={names.NEMO_GYM_SANDBOX_SCOPE: "http://nowhere.invalid"}),
         )
         wait_until(
-            lambda: "1 sandboxes of the running poller match no deployment" in doctor(tmp_path).stdout,
+            lambda: "1 sandbox of the running poller matches no deployment" in doctor(tmp_path).stdout,
             timeout_s=60,
             what="the unmatched sandbox to be said",
         )

@@ -77,7 +77,7 @@ def test_each_maker_is_told(database, content_type, resource, maker, verdict):
     take_in(database, content_type, resource)
     (line,) = said(database)
     assert line.startswith(
-        f"{verdict}  start spans: of 1 sandboxes known: 1 {maker}; the last came 7 s ago and is {maker}"
+        f"{verdict}  start spans: of 1 sandbox known: 1 {maker}; the last came 7 s ago and is {maker}"
     )
 
 

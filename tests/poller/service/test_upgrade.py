@@ -40,7 +40,7 @@ def test_the_active_set_is_whole(osb, make_poller, otlp_sink, tmp_path, script):
 
     with poller:
         restored = [entry["message"] for entry in poller.log() if "restored" in entry["message"]]
-        assert restored == [f"ready: 1 deployments, {len(LIVING) + len((ENDED, UNREAD))} sandboxes restored"]
+        assert restored == [f"ready: 1 deployment, {len(LIVING) + len((ENDED, UNREAD))} sandboxes restored"]
         feed(poller.endpoint, start_span("stopped-before-start"))
         otlp_sink.wait_for(lambda sink: read_now(sink) >= set(LIVING))
         otlp_sink.wait_for(lambda sink: ids_in(sink, SUMMARY) == {ENDED, "stopped-before-start"})

@@ -16,9 +16,10 @@ from rich.console import Console
 
 from sandgauge_poller.cli import cli
 from sandgauge_poller.status.selection import Order, Selection, Show, Sort
-from sandgauge_poller.top.client import Client
+from sandgauge_poller.top.client import Client, Look
 from sandgauge_poller.top.screen import fitting
-from sandgauge_poller.top.words import clean, cpu, duration, lateness, limits, memory, memory_plot, state
+from sandgauge_poller.top.table import head, table
+from sandgauge_poller.top.words import cpu, duration, lateness, limits, memory, memory_plot, state
 from support.otlp_sink import OtlpSink
 from support.shown_fleet import ShownFleet
 
@@ -205,8 +206,28 @@ def test_a_plot_shows_gaps_and_stays_below_what_there_is():
     assert memory_plot(row, 6) == " ▁ ▅██"
 
 
-def test_no_text_of_a_span_steers_the_terminal():
-    assert clean("a\x1b[31mb\r\nc\x9b") == "a�[31mb��c�"
+def test_no_text_of_a_span_steers_the_terminal(fleet):
+    with Client(fleet.url, "") as client:
+        look = client.look(Selection(), 1)
+    (row,) = look.sandboxes
+    evil = {"sandbox_id": "\x1b[31ma", "rollout_id": "0\u202e1", "state": "active", "leaked": False, "reading": {}}
+    evil["reading"] = {"error_type": "b\x9bc"}
+    overview = look.overview | {"leaks": [row | {"sandbox_id": "d\r\ne"}], "version": "\u2066"}
+    shown = Look(overview, 1, [row | evil])
+    console = Console(width=200, file=io.StringIO(), highlight=False)
+    console.print(*head(shown), table(shown, 200), sep="\n")
+    said = console.file.getvalue()
+    for text in (r"\x1b[31ma", r"0\u202e1", r"b\x9bc", r"leaked: d\r\ne", r"\u2066"):
+        assert text in said
+    assert all(character.isprintable() for line in said.split("\n") for character in line)
+
+
+def test_one_sandbox_is_one_and_not_several(fleet):
+    with Client(fleet.url, "") as client:
+        look = client.look(Selection(), 1)
+    sandboxes = look.overview["sandboxes"] | {"total": 1, "by_state": {"active": 1}}
+    said = head(Look(look.overview | {"sandboxes": sandboxes}, 1, look.sandboxes))[0].plain
+    assert " · 1 sandbox (1 active) · " in said
 
 
 def commands_of_the_page():

@@ -74,7 +74,7 @@ async def test_the_oldest_of_which_nothing_was_seen_makes_room_and_is_forgotten(
             assert await poller.tracker.commit([spans["d"]]) == [ACCEPTED]
         assert poller.ids == {"a", "c", "d"}
         assert [c.sandbox for c in poller.changes if c.kind is ChangeKind.DISPLACED] == [oldest]
-        assert "1 sandboxes of which nothing was ever seen made room" in caplog.text
+        assert "1 sandbox of which nothing was ever seen made room" in caplog.text
         # Its spans were never stored: sent again, they are news.
         assert await poller.tracker.commit([spans["b"], spans["d"]]) == [ACCEPTED, SpanOutcome.REPEATED]
         assert poller.ids == {"a", "b", "d"}
