@@ -179,7 +179,7 @@ BROKEN = {
     a_control_plane_that_does_not_inspect: (WARN, "deployment training", "what is in force", "control plane's log"),
     a_host_that_may_not_be_called: (FAIL, "deployment training", "endpoint_not_allowed", "allowed_endpoint_hosts"),
     numbers_of_the_node: (WARN, "deployment training", "describe its node", "name a usage source"),
-    too_few_slots: (WARN, "deployment training", "2 sandboxes running: its 1 prox", "max_concurrent_proxied_reads to 2"),
+    too_few_slots: (WARN, "deployment training", "2 sandboxes running: its 1 pro", "max_concurrent_proxied_reads to 2"),
     a_usage_source_that_is_away: (FAIL, "usage source unix://", "cannot be opened", "or name a proxy's"),
     no_broker: (FAIL, "Kafka", "127.0.0.1:9 cannot be used", "start a broker there"),
     no_collector: (FAIL, "Collector (traces)", "no answer", "name its address as export.endpoint"),
