@@ -18,6 +18,9 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+WATCH = "bench-watch"
+"""The thread beside the loop."""
+
 PERIOD_S = 0.005
 LATE_S = 0.03
 """From then on it is looked for what holds the loop."""
@@ -86,7 +89,7 @@ class Heartbeat:
         self._note()
         loop.call_later(PERIOD_S, self._beat)
         gc.callbacks.append(self._on_collection)
-        threading.Thread(target=self._watch, name="bench-watch", daemon=True).start()
+        threading.Thread(target=self._watch, name=WATCH, daemon=True).start()
 
     def _note(self) -> None:
         self._loop_s, self._process_s = time.thread_time(), time.process_time()

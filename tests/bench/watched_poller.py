@@ -11,7 +11,7 @@ import threading
 from pathlib import Path
 from types import FrameType
 
-from bench.heartbeat import Heartbeat
+from bench.heartbeat import WATCH, Heartbeat
 from sandgauge_poller import process
 from sandgauge_poller.__main__ import main
 
@@ -23,7 +23,7 @@ def _count(_number: int, _frame: FrameType | None) -> None:
     partial = target.with_suffix(".partial")
     # The handler runs in the loop's own thread, between two steps of it. The kernel does not know threads' names.
     tasks = len(asyncio.all_tasks(asyncio.get_running_loop()))
-    threads = {thread.name: thread.native_id for thread in threading.enumerate()}
+    threads = {thread.name: thread.native_id for thread in threading.enumerate() if thread.name != WATCH}
     partial.write_text(json.dumps({"tasks": tasks, "threads": threads}))
     partial.replace(target)
 
