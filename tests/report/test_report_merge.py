@@ -180,6 +180,47 @@ def test_equal_ids_of_two_providers_are_two_sandboxes():
     assert [one.provider for one in merged([started(A), started(keys(provider="docker"))])] == ["docker", "opensandbox"]
 
 
+def of_control_plane(host, trace_id, rollout_id, used_mib):
+    """Return the lines of a sandbox of the same id as every other, but of another control plane."""
+    at = keys(rollout_id=rollout_id, request_id=f"request-{host}")
+    told = [
+        with_scope(started(at, cpu=1.0), f"http://{host}.example"),
+        allocated(at, cpu=1.0),
+        sampled(at, 2, used_mib, total_mib=1024.0),
+        ended(at, 9, leaked=False, readings_count=1),
+    ]
+    return [one.replace(TRACE, trace_id) for one in told]
+
+
+def with_scope(start, scope):
+    document = json.loads(start)
+    (span,) = document["resourceSpans"][0]["scopeSpans"][0]["spans"]
+    span["attributes"].append({"key": names.NEMO_GYM_SANDBOX_SCOPE, "value": {"stringValue": scope}})
+    return json.dumps(document) + "\n"
+
+
+@given(st.randoms(use_true_random=False))
+def test_equal_ids_of_two_control_planes_are_two_sandboxes_each_with_its_own_readings(rng):
+    one, other = of_control_plane("one", "1" * 32, "0-0", 100.0), of_control_plane("other", "2" * 32, "0-1", 300.0)
+    stop_of_whom = stopped(A, 9).replace(TRACE, "3" * 32)
+    lines = [*one, *other, stop_of_whom]
+    rng.shuffle(lines)
+    found = {sandbox.rollout_id: sandbox for sandbox in merged(lines)}
+    assert {key: sandbox.scope for key, sandbox in found.items()} == {
+        "0-0": "http://one.example",
+        "0-1": "http://other.example",
+    }
+    used = {key: {series.max for series in sandbox.series} for key, sandbox in found.items()}
+    assert (100.0 in used["0-0"], 300.0 in used["0-0"]) == (True, False)
+    assert (100.0 in used["0-1"], 300.0 in used["0-1"]) == (False, True)
+
+
+def test_two_traces_of_one_control_plane_are_one_sandbox():
+    again = of_control_plane("one", "2" * 32, "0-0", 300.0)
+    (found,) = merged([*of_control_plane("one", "1" * 32, "0-0", 100.0), *again])
+    assert max(series.max for series in found.series) == 300.0
+
+
 def test_every_sandbox_of_a_request_that_is_not_there_is_counted():
     lines = [requested(A, count=4), started(A), rollout_over(A, 5)]
     created, missing = merged(lines)

@@ -27,6 +27,14 @@ RolloutKey = tuple[str, str]
 """Run id, or where there is none the trace id; and rollout id."""
 
 
+class SandboxKey(NamedTuple):
+    """Provider, empty where a span did not name it; sandbox id; and trace id."""
+
+    provider: str
+    sandbox_id: str
+    trace_id: str
+
+
 class FailedStart(NamedTuple):
     """A start span without a sandbox id: one was not created, and perhaps it says why."""
 
@@ -56,8 +64,8 @@ class RequestState:
 class Inventory:
     """The state of the whole input; it grows with sandboxes and rollouts, and not with their readings."""
 
-    sandboxes: dict[tuple[str, str], SandboxState] = field(default_factory=dict)
-    """By provider, empty where a span did not name it, and sandbox id."""
+    sandboxes: dict[SandboxKey, SandboxState] = field(default_factory=dict)
+    """What one trace says of one id; which of these are one sandbox is known at the end."""
     requests: dict[str, RequestState] = field(default_factory=dict)
     failed_starts: dict[SpanKey, First[FailedStart]] = field(default_factory=dict)
     """Those of no request that is known: stock Gym's."""
@@ -81,28 +89,14 @@ class Inventory:
         elif span.name == names.SPAN_GYM_SANDBOX_REQUEST:
             self._add_request(span)
         elif sandbox_id is not None:
-            key = (text(attributes, names.NEMO_GYM_SANDBOX_PROVIDER) or "", sandbox_id)
+            provider = text(attributes, names.NEMO_GYM_SANDBOX_PROVIDER) or ""
+            key = SandboxKey(provider, sandbox_id, span.trace_id)
             state = self.sandboxes.get(key)
             if state is None:
                 state = self.sandboxes[key] = SandboxState()
             state.add(span)
         elif span.name == names.SPAN_GYM_SANDBOX_START:
             self._add_failed_start(span)
-
-    def one_provider_each(self) -> dict[tuple[str, str], SandboxState]:
-        """Return the sandboxes; spans that name no provider count for the only one that has their sandbox."""
-        providers: dict[str, list[str]] = {}
-        for provider, sandbox_id in self.sandboxes:
-            providers.setdefault(sandbox_id, []).append(provider)
-        joined: dict[tuple[str, str], SandboxState] = {}
-        for (provider, sandbox_id), state in self.sandboxes.items():
-            named = [one for one in providers[sandbox_id] if one]
-            owner = named[0] if not provider and len(named) == 1 else provider
-            if len(providers[sandbox_id]) == 1 or owner == provider == "":
-                joined[provider, sandbox_id] = state
-            else:
-                joined.setdefault((owner, sandbox_id), SandboxState()).absorb(state)
-        return joined
 
     def _add_rollout(self, span: Span) -> None:
         keys = JoinKeys.from_attributes(span.attributes)

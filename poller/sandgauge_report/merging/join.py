@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from sandgauge_report.merging.identity import identified
 from sandgauge_report.merging.inventory import FailedStart, Inventory, RequestState, RolloutKey, Wish
 from sandgauge_report.merging.sandbox_state import SandboxState
 from sandgauge_report.merging.sandboxes import Creation, Sandbox, Series, preference
@@ -40,9 +41,9 @@ def sandboxes_of(inventory: Inventory) -> tuple[Sandbox, ...]:
 class _Join:
     def __init__(self, inventory: Inventory) -> None:
         self._inventory = inventory
-        self._states = inventory.one_provider_each()
+        self._sandboxes = list(identified(inventory.sandboxes))
         self._created: Counter[str | None] = Counter(
-            state.keys[names.NEMO_GYM_SANDBOX_REQUEST_ID].value for state in self._states.values()
+            one.state.keys[names.NEMO_GYM_SANDBOX_REQUEST_ID].value for one in self._sandboxes
         )
         self._wishes = {
             request_id: request.wish.value
@@ -51,8 +52,8 @@ class _Join:
         }
 
     def created(self) -> Iterator[Sandbox]:
-        for (provider, sandbox_id), state in self._states.items():
-            yield self._sandbox(provider or None, sandbox_id, state)
+        for one in self._sandboxes:
+            yield self._sandbox(one.provider, one.sandbox_id, one.state)
 
     def not_created(self) -> Iterator[Sandbox]:
         """Yield what was asked for and is not there."""
@@ -143,6 +144,7 @@ class _Join:
             request_id=request_id,
             sandbox_id=sandbox_id,
             provider=provider,
+            scope=state.scope,
             server=told[names.NEMO_GYM_SERVER_NAME],
             service=None if wish is None else wish.record.service_name,
             begun_ns=begun_ns,

@@ -58,6 +58,11 @@ class SandboxState:
     oom_kills: int | None = None
     """The most that a usage source had counted."""
 
+    @property
+    def scope(self) -> str | None:
+        """Control plane that its start span names."""
+        return None if self.start.value is None else self.start.value.record.scope
+
     def add(self, span: Span) -> None:
         """Take a span that names this sandbox."""
         if span.name == names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE:

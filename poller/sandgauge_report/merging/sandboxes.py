@@ -78,6 +78,8 @@ class Sandbox:
     request_id: str | None = None
     sandbox_id: str | None = None
     provider: str | None = None
+    scope: str | None = None
+    """Control plane that its start span names."""
     server: str | None = None
     service: str | None = None
     """Name of the Compose service, where it is one."""

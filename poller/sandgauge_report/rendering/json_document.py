@@ -121,6 +121,7 @@ def _sandbox(one: Sandbox) -> dict[str, Any]:
     return {
         "sandbox_id": one.sandbox_id,
         "request_id": one.request_id,
+        "scope": one.scope,
         "server": one.server,
         "service": one.service,
         "creation": one.creation,
