@@ -7,7 +7,7 @@ import pytest
 
 from sandgauge_poller.process import new_event_loop
 
-_ON_BOTH = {"test_opensandbox_connections.py"}
+_ON_BOTH = {"test_opensandbox_connections.py", "test_opensandbox_resolver.py"}
 
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:

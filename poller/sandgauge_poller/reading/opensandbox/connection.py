@@ -1,14 +1,13 @@
 """A connection to a daemon, over which one question goes after the other."""
 
 import asyncio
-import socket
 import ssl
-from collections.abc import Sequence
 from typing import NamedTuple, cast
 
 import aiohappyeyeballs
 
 from sandgauge_poller.reading.opensandbox.incoming import Incoming
+from sandgauge_poller.reading.opensandbox.resolver import Resolver
 from sandgauge_schemas.names import ErrorType
 
 _HEAD_START_S = 0.25
@@ -103,14 +102,15 @@ class Connection(asyncio.Protocol):
             self._waiter.set_result(None)
 
 
-async def connect(origin: Origin, context: ssl.SSLContext) -> Connection:
+async def connect(origin: Origin, context: ssl.SSLContext, resolver: Resolver) -> Connection:
     """Open a connection, to whichever address of the host answers first.
 
     Raises:
         OSError: There is no such host, nobody listens, or it is not whom its certificate should name.
 
     """
-    tcp = await aiohappyeyeballs.start_connection(await _addresses(origin), happy_eyeballs_delay=_HEAD_START_S)
+    addresses = await resolver.resolve(origin.host, origin.port)
+    tcp = await aiohappyeyeballs.start_connection(addresses, happy_eyeballs_delay=_HEAD_START_S)
     try:
         _, connection = await asyncio.get_running_loop().create_connection(Connection, sock=tcp)
     except BaseException:
@@ -119,16 +119,3 @@ async def connect(origin: Origin, context: ssl.SSLContext) -> Connection:
     if origin.is_tls:
         await connection.start_tls(context, origin.host)
     return connection
-
-
-async def _addresses(origin: Origin) -> Sequence[aiohappyeyeballs.AddrInfoType]:
-    """Look a name up, in a thread; an address needs none."""
-    try:
-        return socket.getaddrinfo(
-            origin.host, origin.port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST | socket.AI_NUMERICSERV
-        )
-    except socket.gaierror:
-        loop = asyncio.get_running_loop()
-        return await loop.getaddrinfo(
-            origin.host, origin.port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG | socket.AI_NUMERICSERV
-        )

@@ -9,6 +9,7 @@ from sandgauge_poller.reading.exchange import HEADERS, Answer, Bounds
 from sandgauge_poller.reading.opensandbox.connection import Connection, Origin, connect
 from sandgauge_poller.reading.opensandbox.endpoints import Target
 from sandgauge_poller.reading.opensandbox.incoming import Incoming
+from sandgauge_poller.reading.opensandbox.resolver import Resolver
 from sandgauge_poller.reading.opensandbox.session import OWN_HEADERS
 from sandgauge_poller.reading.provider import ReadWindow
 from sandgauge_poller.reading.tls import client_context
@@ -32,6 +33,7 @@ class DirectConnections:
 
     def __init__(self, tls: ClientTls, bounds: Bounds, *, clock: Clock) -> None:
         self._context = client_context(tls)
+        self._resolver = Resolver()
         self._bounds = bounds
         self._clock = clock
         self._loop = asyncio.get_running_loop()
@@ -66,7 +68,7 @@ class DirectConnections:
         try:
             async with asyncio.timeout(self._bounds.timeout_s):
                 if connection is None:
-                    connection = await connect(target.origin, self._context)
+                    connection = await connect(target.origin, self._context, self._resolver)
                 await connection.exchange(_request(target), incoming)
         except TimeoutError:
             incoming.settle(ErrorType.TIMEOUT)
