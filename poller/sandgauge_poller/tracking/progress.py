@@ -186,8 +186,7 @@ class Progress(ReadingAccount):
     def ended_before_it_was_inherited(self) -> bool:
         """Whether the sandbox was gone when this poller first looked for it: its former owner has told its end."""
         is_stopped = self.end is not None and self.end.reason is EndReason.STOPPED
-        is_seen = self.first_reading_ns is not None or self.allocation is not None or self.usage is not None
-        return self.inherited and not is_stopped and not is_seen
+        return self.inherited and not is_stopped and not self.is_seen
 
     def condense(self, values: Mapping[str, float]) -> None:
         """Take the numbers of one good reading, by metric name, into the statistics."""

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.tracking.progress import Progress
 from sandgauge_schemas.records import Allocation, JoinKeys, StartRecord
@@ -26,11 +28,14 @@ async def test_what_was_gone_before_its_new_owner_came_is_not_told_again():
     assert [sandbox_id for _, sandbox_id in w.finished] == ["s-1"]
 
 
+@pytest.mark.parametrize(
+    "seen", [{"allocation": Allocation()}, {"first_reading_ns": at(-5)}, {"expires_at_ns": at(100)}]
+)
 @in_virtual_time
-async def test_what_a_new_owner_has_seen_it_tells_the_end_of():
+async def test_what_a_new_owner_has_seen_it_tells_the_end_of(seen):
     async with world() as w:
         w.delete()
-        w.restore([started()], {"s-1": Progress(inherited=True, allocation=Allocation())})
+        w.restore([started()], {"s-1": Progress(inherited=True, **seen)})
         await w.until(60)
         assert len(w.sink.of("summary")) == 1
 
