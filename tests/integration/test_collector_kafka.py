@@ -21,7 +21,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
-    with kafka_broker(tmp_path_factory.mktemp("kafka")) as running:
+    with kafka_broker(tmp_path_factory.mktemp("kafka"), makes_topics=True) as running:
         yield running
 
 

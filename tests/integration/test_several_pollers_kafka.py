@@ -10,6 +10,7 @@ import pytest
 from sandgauge_poller.config import Kafka
 from sandgauge_poller.doctor import kafka as doctor_of_kafka
 from sandgauge_poller.ingest.events import StartEvent
+from sandgauge_poller.ingest.kafka.client import KafkaClients
 from sandgauge_poller.ingest.kafka.membership import Contents
 from sandgauge_poller.ingest.kafka.records import DoneRecord, ProgressRecord
 from sandgauge_poller.shared_fleet import open_shared_log
@@ -201,6 +202,38 @@ def test_a_broker_that_comes_back_finds_the_readings_going_on_and_no_event_lost(
     fleet.finish_rollouts()
     assert_told_once(replicas, fleet)
     assert double_reads(replicas)[1] == 0
+
+
+def test_a_topic_of_sandboxes_that_is_deleted_is_made_and_written_anew(broker, group, fleet, make_replica):
+    replicas = first, second = make_replica(), make_replica()
+    first.poller.start()
+    second.poller.start()
+    settled(first, second)
+    before = fleet.create(20, rollout_known=True)
+    for _ in range(3):
+        wait_until_all_are_read(replicas, before)
+    asyncio.run(delete_topic(broker, f"{group}-sandboxes"))
+    wait_until_all_are_read(replicas, before)
+    fleet.create(10, rollout_known=True)
+    wait_until_all_are_read(replicas, set(fleet.traces))
+    settled(first, second)
+    wait_until(lambda: said(replicas, "written anew"), timeout_s=TIMEOUT_S, what="partitions that are written anew")
+    first.poller.kill()
+    wait_until_all_are_read([second], set(fleet.traces))
+    fleet.end(fleet.traces)
+    summaries = assert_told_once(replicas, fleet)
+    assert min(each[names.NEMO_GYM_SANDBOX_READINGS_COUNT] for id_, each in summaries.items() if id_ in before) >= 3
+
+
+def said(replicas, words):
+    return any(words in entry["message"] for replica in replicas for entry in replica.poller.log())
+
+
+async def delete_topic(broker, topic):
+    clients = KafkaClients(Kafka(brokers=(broker.address,)))
+    admin = await clients.started(clients.admin())
+    await admin.delete_topics([topic])
+    await admin.close()
 
 
 async def test_what_is_erased_is_not_there_for_a_next_owner(broker, group):

@@ -63,8 +63,10 @@ listener.name.secured.ssl.keystore.type=PEM
 listener.name.secured.ssl.keystore.location={identity}
 """
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-# What clusters may be set to: what the pollers' client cannot read, and topics made by whoever asks for them first.
-_UNHELPFUL = "compression.type=zstd\nauto.create.topics.enable=true\n"
+# What a cluster may be set to, and the pollers' client cannot read: their topics must say otherwise.
+_UNREADABLE = "compression.type=zstd\n"
+# Clusters do so unless they are told not to.
+_MAKES_TOPICS = "auto.create.topics.enable=true\n"
 _START_S = 180.0
 
 
@@ -74,7 +76,7 @@ class KafkaBroker:
     At `secured_address` it speaks TLS with a certificate signed by `authority`, and lets in `USER` with `PASSWORD`.
     """
 
-    def __init__(self, parts: Path, folder: Path) -> None:
+    def __init__(self, parts: Path, folder: Path, *, makes_topics: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._port, controller, secured = free_ports(3)
         self.address = f"127.0.0.1:{self._port}"
@@ -96,7 +98,8 @@ class KafkaBroker:
                 password=PASSWORD,
                 identity=identity,
             )
-            + _UNHELPFUL
+            + _UNREADABLE
+            + (_MAKES_TOPICS if makes_topics else "")
         )
         self._command = (*_java(parts), "kafka.Kafka", str(settings))
         self._process: subprocess.Popen[bytes] | None = None
@@ -126,9 +129,9 @@ class KafkaBroker:
 
 
 @contextmanager
-def kafka_broker(folder: Path) -> Iterator[KafkaBroker]:
-    """Run a broker; without Java or Maven the test is skipped, or fails."""
-    broker = KafkaBroker(_parts(), folder)
+def kafka_broker(folder: Path, *, makes_topics: bool = False) -> Iterator[KafkaBroker]:
+    """Run a broker, which may make topics that are asked for; without Java or Maven the test is skipped, or fails."""
+    broker = KafkaBroker(_parts(), folder, makes_topics=makes_topics)
     broker.start()
     try:
         yield broker

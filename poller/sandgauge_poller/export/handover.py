@@ -87,6 +87,11 @@ class HandedOver:
         """Write all there is; raises NotStoredError."""
         await self._flush({**self._news, **self._turns})
 
+    def renew(self, sandboxes: Mapping[SandboxKey, Tracked]) -> None:
+        """Write of sandboxes all that was seen, whatever was written before."""
+        self._turns |= sandboxes
+        self._wake.set()
+
     def done(self, key: SandboxKey, at_ns: int) -> None:
         """Write that a sandbox is done with, instead of what was seen of it."""
         self.forget(key)

@@ -1,6 +1,7 @@
 """A member of the group with made-up brokers: what it does when they fall silent."""
 
 import asyncio
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -41,7 +42,24 @@ class World:
         self.batches = asyncio.Queue()
         self.ends = dict.fromkeys(range(4), 0)
         self.share = Share(TOPICS)
-        self.member = Membership(self, self, self.share, self, hold_at_most_s=15.0, monotonic=lambda: self.now)
+        self.partitions = 4
+        self.member = Membership(
+            self,
+            self,
+            self.share,
+            self,
+            open_topics=self.open_topics,
+            hold_at_most_s=15.0,
+            monotonic=lambda: self.now,
+        )
+
+    async def open_topics(self):
+        self.said.append("open topics")
+        return replace(TOPICS, partitions=self.partitions)
+
+    def partitions_for_topic(self, topic):
+        assert topic == "sandboxes"
+        return set(range(self.partitions)) or None
 
     def partition(self, _, number):
         return Partition(number)
@@ -80,6 +98,9 @@ class World:
     async def let_go(self, partitions):
         if partitions:
             self.said.append(("let go", partitions))
+
+    async def write_anew(self, partitions):
+        self.said.append(("write anew", partitions))
 
     async def follow(self, events):
         if events:
@@ -155,6 +176,62 @@ async def test_a_log_without_its_last_words_comes_to_an_end(world):
     world.now = 5.1
     await until(lambda: world.share.owned == {3})
     assert ("take over", [start(1)]) in world.said
+
+
+async def test_while_the_topic_is_not_whole_nothing_is_let_go_and_the_cure_is_named(world, caplog):
+    await world.give({0, 1})
+    await until(lambda: world.share.owned == {0, 1})
+    world.partitions = 1
+    world.said.clear()
+    await world.revoke({0, 1})
+    await world.give({0})
+    await until(lambda: "go on" in world.said)
+    assert world.said == ["hold", "open topics", "go on"]
+    assert world.share.owned == {0, 1}
+    assert "topic sandboxes has 1 partitions and had 4" in caplog.text
+    assert "kafka-topics --alter --topic sandboxes --partitions 4" in caplog.text
+
+
+async def test_a_topic_that_is_gone_is_made_again_before_anything_is_let_go(world):
+    await world.give({0, 1})
+    await until(lambda: world.share.owned == {0, 1})
+    world.partitions = 0
+    await world.revoke({0, 1})
+    await world.give(set())
+    await until(lambda: "open topics" in world.said)
+    world.partitions = 4
+    world.said.clear()
+    await world.revoke(set())
+    await world.give({0})
+    await until(lambda: world.share.owned == {0})
+    assert world.said[:3] == ["hold", ("write anew", {0, 1}), ("let go", {1})]
+
+
+@pytest.mark.parametrize("is_seen_when_revoked", [True, False])
+async def test_what_a_log_has_lost_is_written_anew_before_it_is_let_go(world, is_seen_when_revoked):
+    world.ends[0] = world.ends[1] = 3
+    await world.give({0, 1})
+    await until(lambda: "go on" in world.said)
+    world.batches.put_nowait({Partition(0): [message(1, 2)], Partition(1): [message(2, 2)]})
+    await until(lambda: world.share.owned == {0, 1})
+    world.said.clear()
+    world.ends[1] = 0 if is_seen_when_revoked else 3
+    await world.revoke({0, 1})
+    world.ends[1] = 0
+    await world.give({0})
+    await until(lambda: world.share.owned == {0})
+    assert world.said[:3] == ["hold", ("write anew", {1}), ("let go", {1})]
+
+
+async def test_a_log_that_begins_again_is_written_anew(world):
+    world.ends[0] = 3
+    await world.give({0})
+    await until(lambda: "go on" in world.said)
+    world.batches.put_nowait({Partition(0): [message(1, 2)]})
+    await until(lambda: world.share.owned == {0})
+    world.batches.put_nowait({Partition(0): [message(2, 0)]})
+    await until(lambda: ("follow", [start(2)]) in world.said)
+    assert ("write anew", {0}) in world.said
 
 
 async def test_brokers_in_trouble_are_asked_again(world, monkeypatch):

@@ -14,7 +14,7 @@ HEARTBEATS = 10
 _REQUEST_TIMEOUT_S = 5.0
 """A span's sender waits ten seconds for its answer, and a poller that stops five."""
 
-_LOOK_AROUND_S = 30.0
+_LOOK_AROUND_S = 10.0
 """So soon partitions are found that a topic has newly got; what is in them is read from the start."""
 
 _LET_IN = "write the mechanism, username and password that the brokers know"

@@ -7,12 +7,13 @@ owner reads its partitions from the start and knows what the former one knew.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol, TypeGuard
 
 from sandgauge_poller.ingest.events import LifecycleEvent, NotStoredError
-from sandgauge_poller.ingest.kafka.client import KafkaClients
+from sandgauge_poller.ingest.kafka.client import KafkaClients, KafkaUnavailableError
 from sandgauge_poller.ingest.kafka.records import (
     DoneRecord,
     EventRecord,
@@ -21,7 +22,7 @@ from sandgauge_poller.ingest.kafka.records import (
     UnreadableRecordError,
     decode_record,
 )
-from sandgauge_poller.ingest.kafka.topics import Share
+from sandgauge_poller.ingest.kafka.topics import Share, Topics
 
 logger = logging.getLogger(__name__)
 
@@ -29,8 +30,13 @@ _WAIT_MS = 200
 """How long a look for messages takes at most: so soon a new share is taken up."""
 _MOST_MESSAGES = 500
 _RETRY_S = 1.0
+_LOOK_S = 2.0
+"""All members wait while one looks whether its log is still there."""
 _QUIET_S = 5.0
 """A log whose last messages were compacted away never seems to come to its end: after so much silence it has."""
+
+OpenTopics = Callable[[], Awaitable[Topics]]
+"""Make the topics that are missing and return them; raises KafkaUnavailableError."""
 
 
 class Owner(Protocol):
@@ -47,6 +53,9 @@ class Owner(Protocol):
 
     async def let_go(self, partitions: set[int]) -> None:
         """Follow the sandboxes of partitions no more."""
+
+    async def write_anew(self, partitions: set[int]) -> None:
+        """Write all that is known of the sandboxes of partitions, whose log is lost; raises NotStoredError."""
 
     async def follow(self, events: Sequence[LifecycleEvent]) -> None:
         """Take events about sandboxes that are followed; raises NotStoredError."""
@@ -95,6 +104,7 @@ class Membership:
         share: Share,
         owner: Owner,
         *,
+        open_topics: OpenTopics,
         hold_at_most_s: float,
         monotonic: Callable[[], float],
     ) -> None:
@@ -103,11 +113,13 @@ class Membership:
         self._topic = share.topics.sandboxes
         self._share = share
         self._owner = owner
+        self._open_topics = open_topics
         self._hold_at_most_s = hold_at_most_s
         self._monotonic = monotonic
         self._given: set[int] | None = None
         """The share that is to be taken up; None once it is."""
         self._held_until: float | None = None
+        self._is_lost = False
         self._positions: dict[int, int] = {}
         self._reading: dict[int, Contents] = {}
         self._quiet_since = monotonic()
@@ -127,6 +139,10 @@ class Membership:
             return
         self._held_until = self._monotonic() + self._hold_at_most_s
         await self._owner.hold()
+        if self._is_whole():
+            with suppress(TimeoutError, self._clients.error):
+                async with asyncio.timeout(_LOOK_S):
+                    await self._write_what_is_lost()
 
     async def _on_given(self, partitions: set[int]) -> None:
         self._given = partitions
@@ -152,6 +168,11 @@ class Membership:
 
     async def _take_up(self, given: set[int]) -> None:
         """Give away what is another's now, and begin to read what is new from the start."""
+        if not self._is_whole() and not await self._is_made_again(given):
+            self._given = self._held_until = None
+            self._owner.go_on()
+            return
+        await self._write_what_is_lost()
         new = given - self._share.owned
         partitions = [self._clients.partition(self._topic, number) for number in new]
         begins = await self._consumer.beginning_offsets(partitions) if new else {}
@@ -175,12 +196,55 @@ class Membership:
         )
         await self._finish_reading()
 
+    def _is_whole(self) -> bool:
+        """Tell whether the topic has all its partitions; what was in one that has not is lost."""
+        is_whole = len(self._consumer.partitions_for_topic(self._topic) or ()) >= self._share.topics.partitions
+        self._is_lost = self._is_lost or not is_whole
+        return is_whole
+
+    async def _is_made_again(self, given: set[int]) -> bool:
+        """Make the topic again if it is gone; tell whether these shares are shares of the whole.
+
+        Else nobody lets go of anything: shares come anew once the topic is whole.
+        """
+        expected = self._share.topics.partitions
+        try:
+            found = (await self._open_topics()).partitions
+        except KafkaUnavailableError as error:
+            logger.error("%s; until then this poller reads on what it had, and no new sandbox", error)  # noqa: TRY400  # it has a cure
+            return False
+        if found < expected:
+            logger.error(
+                "topic %s has %d partitions and had %d: somebody made it anew, and until it is whole this poller reads"
+                " on what it had, and no new sandbox; kafka-topics --alter --topic %s --partitions %d",
+                *(self._topic, found, expected, self._topic, expected),
+            )
+        return found >= expected and bool(given)
+
+    async def _write_what_is_lost(self) -> None:
+        """Write anew what is known of the sandboxes of partitions that were gone, or end before what was read of them."""
+        partitions = [self._clients.partition(self._topic, number) for number in sorted(self._share.owned)]
+        ends = await self._consumer.end_offsets(partitions) if partitions else {}
+        lost = {each.partition for each, end in ends.items() if self._is_lost or end < self._positions[each.partition]}
+        if lost:
+            await self._write_anew(lost)
+        self._is_lost = False
+
+    async def _write_anew(self, numbers: set[int]) -> None:
+        logger.warning(
+            "topic %s has lost %d of this poller's partitions; they are written anew", self._topic, len(numbers)
+        )
+        self._positions |= dict.fromkeys(numbers, 0)
+        await self._until_stored(lambda: self._owner.write_anew(numbers))
+
     async def _read(self, number: int, messages: Sequence[Any]) -> None:
         contents = self._reading.get(number)
         if contents is not None:
             for message in messages:
                 contents.put(message.key or b"", message.value)
         else:
+            if messages[0].offset < self._positions[number]:
+                await self._write_anew({number})
             records = [_decode(message.key or b"", message.value) for message in messages if message.value is not None]
             events = [record.event for record in records if isinstance(record, EventRecord)]
             await self._until_stored(partial(self._owner.follow, events))
