@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import pytest
 
@@ -250,7 +251,14 @@ def test_a_server_that_was_away_ends_nothing_and_readings_go_on_when_it_is_back(
         for span in watch.spans(SAMPLE, "healthy")
         if span.start_ns > back and not span.attributes.get(names.ERROR_TYPE)
     )
-    assert (first.start_ns - back) / 1e9 <= INTERVAL_S + 1.0
+    assert (first.start_ns - back) / 1e9 <= INTERVAL_S + 1.0 + lateness_s(story.watches["direct"])
+
+
+def lateness_s(watch):
+    """Return how late a reading was at most that no server can hold up: what the machine itself made of an interval."""
+    starts = sorted(span.start_ns / 1e9 for span in watch.spans(SAMPLE, "healthy"))
+    # The first gap runs up to the sandbox's own phase.
+    return max(later - earlier for earlier, later in pairwise(starts[1:])) - INTERVAL_S
 
 
 def test_direct_readings_go_on_while_the_server_is_away(story):

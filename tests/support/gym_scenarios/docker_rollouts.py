@@ -6,6 +6,7 @@
 import asyncio
 import os
 import re
+import time
 from typing import Any
 
 from nemo_gym.rollout_correlation import rollout_context
@@ -32,6 +33,7 @@ async def docker_rollouts() -> dict[str, Any]:
         async with _sandbox(resources={"cpu": 0.5, "memory_mib": 128}) as sandbox:
             await sandbox.start()
             done = await sandbox.exec(f"busybox timeout {BUSY_S} sh -c 'while :; do :; done'; times")
+            seen["busy_until_s"] = time.time()
             of_children = done.stdout.splitlines()[-1]
             seen["busy_s"] = sum(float(part) * 60 + float(rest) for part, rest in _TIME.findall(of_children))
             return sandbox._handle.sandbox_id
