@@ -25,8 +25,8 @@ JOINED_FILE = "joined.jsonl"
 _CONFIG_FOLDER = "collector-config"
 _BINARY = "otelcol-sandgauge"
 _NAMES_ON_PATH = (_BINARY, "otelcol-contrib", "otelcol")
-_VALIDATE_TIMEOUT_S = 30.0
-_START_TIMEOUT_S = 30.0
+_VALIDATE_TIMEOUT_S = 90.0
+_START_TIMEOUT_S = 90.0
 
 
 class CollectorError(Exception):

@@ -31,7 +31,7 @@ Starting = Generator["StartedPart", None, str]
 """Tells of a part that is up, and returns its address."""
 
 _COLLECTION_INTERVAL = "2s"
-_START_TIMEOUT_S = 30.0
+_START_TIMEOUT_S = 90.0
 _NOBODY = f"http://{HOST}:9"
 """Where the Collector's backends would be: the demo has none."""
 

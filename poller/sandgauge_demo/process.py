@@ -7,7 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-_STOP_TIMEOUT_S = 10.0
+_STOP_TIMEOUT_S = 30.0
 _POLL_INTERVAL_S = 0.02
 _LOG_TAIL_LINES = 5
 

@@ -21,8 +21,8 @@ from support.conformance import trace_violations
 from support.otlp_json import plain
 from support.waiting import wait_until
 
-_TIMEOUT_S = 90.0
-_STOP_TIMEOUT_S = 30.0
+_TIMEOUT_S = 240.0
+_STOP_TIMEOUT_S = 90.0
 
 EXPECTED = [
     ("0-0", "stopped", {"cpus": ["2", "2", "2"], "memory": ["4 GiB"] * 3, "disk": ["10 GiB", "10 GiB", "unknown"]}),

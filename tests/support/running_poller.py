@@ -17,7 +17,7 @@ from sandgauge_demo.loopback import free_ports
 from support.waiting import wait_until
 
 _START_TIMEOUT_S = 90.0
-_STOP_TIMEOUT_S = 30.0
+_STOP_TIMEOUT_S = 60.0
 
 
 class RunningPoller:
