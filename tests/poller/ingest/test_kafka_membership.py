@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from sandgauge_poller.ingest.events import StartEvent
+from sandgauge_poller.ingest.events import NotStoredError, StartEvent
 from sandgauge_poller.ingest.kafka import membership as kafka_membership
 from sandgauge_poller.ingest.kafka.membership import Membership
 from sandgauge_poller.ingest.kafka.records import EventRecord, encode_record
@@ -43,6 +43,7 @@ class World:
         self.ends = dict.fromkeys(range(4), 0)
         self.share = Share(TOPICS)
         self.partitions = 4
+        self.takes_messages = True
         self.member = Membership(
             self,
             self,
@@ -100,6 +101,8 @@ class World:
             self.said.append(("let go", partitions))
 
     async def write_anew(self, partitions):
+        if not self.takes_messages:
+            raise NotStoredError("Kafka: gone")
         self.said.append(("write anew", partitions))
 
     async def follow(self, events):
@@ -188,8 +191,7 @@ async def test_while_the_topic_is_not_whole_nothing_is_let_go_and_the_cure_is_na
     await until(lambda: "go on" in world.said)
     assert world.said == ["hold", "open topics", "go on"]
     assert world.share.owned == {0, 1}
-    assert "topic sandboxes has 1 partitions and had 4" in caplog.text
-    assert "kafka-topics --alter --topic sandboxes --partitions 4" in caplog.text
+    assert "topic sandboxes is not whole (it has 1 partitions); until it has 4 partitions (kafka-topics" in caplog.text
 
 
 async def test_a_topic_that_is_gone_is_made_again_before_anything_is_let_go(world):
@@ -221,6 +223,22 @@ async def test_what_a_log_has_lost_is_written_anew_before_it_is_let_go(world, is
     await world.give({0})
     await until(lambda: world.share.owned == {0})
     assert world.said[:3] == ["hold", ("write anew", {1}), ("let go", {1})]
+
+
+async def test_while_it_cannot_be_written_anew_readings_go_on(world, monkeypatch):
+    monkeypatch.setattr(kafka_membership, "_RETRY_S", 0.0)
+    await world.give({0, 1})
+    await until(lambda: world.share.owned == {0, 1})
+    world.partitions = 0
+    await world.revoke({0, 1})
+    world.partitions, world.takes_messages = 4, False
+    world.said.clear()
+    await world.give({0})
+    await until(lambda: "go on" in world.said)
+    assert world.share.owned == {0, 1}
+    world.takes_messages = True
+    await until(lambda: world.share.owned == {0})
+    assert world.said.index(("write anew", {0, 1})) < world.said.index(("let go", {1}))
 
 
 async def test_a_log_that_begins_again_is_written_anew(world):

@@ -116,6 +116,7 @@ class KafkaClients:
             enable_idempotence=True,
             compression_type="gzip",
             linger_ms=5,
+            metadata_max_age_ms=_ms(_LOOK_AROUND_S),
             request_timeout_ms=_ms(_REQUEST_TIMEOUT_S),
         )
 

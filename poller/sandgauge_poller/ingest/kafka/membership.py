@@ -140,7 +140,7 @@ class Membership:
         self._held_until = self._monotonic() + self._hold_at_most_s
         await self._owner.hold()
         if self._is_whole():
-            with suppress(TimeoutError, self._clients.error):
+            with suppress(TimeoutError, NotStoredError, self._clients.error):
                 async with asyncio.timeout(_LOOK_S):
                     await self._write_what_is_lost()
 
@@ -172,7 +172,13 @@ class Membership:
             self._given = self._held_until = None
             self._owner.go_on()
             return
-        await self._write_what_is_lost()
+        try:
+            await self._write_what_is_lost()
+        except NotStoredError as error:
+            logger.warning("sandboxes cannot be written anew (%s); they are tried again", error)
+            self._owner.go_on()
+            await asyncio.sleep(_RETRY_S)
+            return
         new = given - self._share.owned
         partitions = [self._clients.partition(self._topic, number) for number in new]
         begins = await self._consumer.beginning_offsets(partitions) if new else {}
@@ -211,18 +217,19 @@ class Membership:
         try:
             found = (await self._open_topics()).partitions
         except KafkaUnavailableError as error:
-            logger.error("%s; until then this poller reads on what it had, and no new sandbox", error)  # noqa: TRY400  # it has a cure
-            return False
+            found, wrong = 0, str(error)
+        else:
+            wrong = f"it has {found} partitions"
         if found < expected:
             logger.error(
-                "topic %s has %d partitions and had %d: somebody made it anew, and until it is whole this poller reads"
-                " on what it had, and no new sandbox; kafka-topics --alter --topic %s --partitions %d",
-                *(self._topic, found, expected, self._topic, expected),
+                "topic %s is not whole (%s); until it has %d partitions (kafka-topics --alter) and"
+                " cleanup.policy=compact (kafka-configs --alter), this poller reads on what it had, and no new sandbox",
+                *(self._topic, wrong, expected),
             )
         return found >= expected and bool(given)
 
     async def _write_what_is_lost(self) -> None:
-        """Write anew what is known of the sandboxes of partitions that were gone, or end before what was read of them."""
+        """Write anew what is known of the sandboxes of partitions that were gone, or end before what was read there."""
         partitions = [self._clients.partition(self._topic, number) for number in sorted(self._share.owned)]
         ends = await self._consumer.end_offsets(partitions) if partitions else {}
         lost = {each.partition for each, end in ends.items() if self._is_lost or end < self._positions[each.partition]}
@@ -234,8 +241,8 @@ class Membership:
         logger.warning(
             "topic %s has lost %d of this poller's partitions; they are written anew", self._topic, len(numbers)
         )
+        await self._owner.write_anew(numbers)
         self._positions |= dict.fromkeys(numbers, 0)
-        await self._until_stored(lambda: self._owner.write_anew(numbers))
 
     async def _read(self, number: int, messages: Sequence[Any]) -> None:
         contents = self._reading.get(number)
@@ -244,7 +251,7 @@ class Membership:
                 contents.put(message.key or b"", message.value)
         else:
             if messages[0].offset < self._positions[number]:
-                await self._write_anew({number})
+                await self._until_stored(lambda: self._write_anew({number}))
             records = [_decode(message.key or b"", message.value) for message in messages if message.value is not None]
             events = [record.event for record in records if isinstance(record, EventRecord)]
             await self._until_stored(partial(self._owner.follow, events))
