@@ -52,10 +52,18 @@ def cli(*, debug: bool) -> None:
     del debug  # the group looks at it
 
 
-def _parse_shard(context: click.Context, parameter: click.Parameter, text: str) -> "Shard | None":
-    """Return the shard of the option; raises click.BadParameter."""
+def _parse_shard(context: click.Context, parameter: click.Parameter, text: str | None) -> "Shard | None":
+    """Return the shard of the option, or None without it; raises click.BadParameter."""
     from sandgauge_poller.config import InvalidValueError, parse_shard
 
+    if text is None:
+        return None
+    if not text:  # such as an unset variable of a script: every poller would read everything
+        raise click.BadParameter(
+            "it is empty; write index/count, such as 0/3, or leave the option out to go by ingest.shard",
+            context,
+            parameter,
+        )
     try:
         return parse_shard(text)
     except InvalidValueError as error:
@@ -66,7 +74,6 @@ def _parse_shard(context: click.Context, parameter: click.Parameter, text: str) 
 @_config_option
 @click.option(
     "--shard",
-    default="",
     callback=_parse_shard,
     metavar="INDEX/COUNT",
     help="Read one share of the sandboxes, as one of COUNT pollers; else ingest.shard of the configuration.",
@@ -216,9 +223,7 @@ def _load_top() -> click.Command:
 
 for _command in (
     ElsewhereCommand("demo", _load_demo, "Show the whole pipeline on simulated sandboxes."),
-    ElsewhereCommand(
-        "report", _load_report, "Tell of files of spans what each sandbox was asked for, was sent, got and used."
-    ),
+    ElsewhereCommand("report", _load_report, "Tell from files of spans what was asked for, got and used."),
     ElsewhereCommand("top", _load_top, "Show a running poller's sandboxes as a live table."),
 ):
     cli.add_command(_command)

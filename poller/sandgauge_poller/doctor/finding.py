@@ -24,8 +24,9 @@ class Finding:
     cure: str = ""
 
     def __str__(self) -> str:
-        """Return it as one line."""
-        return printable(f"{self.verdict}  {self.what}: {self.detail}" + (f"; {self.cure}" if self.cure else ""))
+        """Return it as one line; a cure that is to be saved as a file has several."""
+        cure = "\n".join(map(printable, self.cure.split("\n")))
+        return printable(f"{self.verdict}  {self.what}: {self.detail}") + (f"; {cure}" if cure else "")
 
     def as_json(self) -> dict[str, str]:
         """Return the fields for a machine."""

@@ -100,7 +100,8 @@ def table(look: Look, width: int) -> Table:
         cells = (column.text(row, now) for column in columns)
         found.add_row(*(cell if isinstance(cell, Text) else _text(cell) for cell in cells))
     if not look.sandboxes:
-        found.caption = "no sandbox matches" if total else "no sandbox yet: one appears with its start span"
+        found.caption = said = "no sandbox matches" if total else "no sandbox yet: one appears with its start span"
+        found.min_width = min(width, len(said))
     elif len(look.sandboxes) < look.matched:
         found.caption = f"{len(look.sandboxes):,} of {look.matched:,}"
     return found

@@ -82,7 +82,8 @@ def cpu(row: Row) -> str:
     """Return the CPU in use, and whose that is: of its usage source where there is one."""
     reading, usage = row.get("reading", {}), row.get("usage", {})
     if "cpu_used_cores" in usage:
-        return f"{_digits(usage['cpu_used_cores'])} cores"
+        cores = _digits(usage["cpu_used_cores"])
+        return f"{cores} core" if cores == "1" else f"{cores} cores"
     if "cpu_used_percentage" in reading:
         return f"{reading['cpu_used_percentage']:.0f} % {_scope(reading.get('cpu_scope'))}"
     return NONE

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from html import escape
 from itertools import groupby
 
-from sandgauge_report.findings import HEADLINES, Finding
+from sandgauge_report.findings import HEADLINES
 from sandgauge_report.grouping import Row, Side
 from sandgauge_report.merging.sandboxes import Sandbox
 from sandgauge_report.rendering.cells import advice_cells, cells_of, label, title_of
@@ -72,7 +72,7 @@ def html_page(report: Report) -> str:
             "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
             f"<title>Sandgauge report</title><style>\n{_STYLE}</style></head><body><main>",
             *_head(report),
-            *_findings(report.findings),
+            *_findings(report),
             *_plots(report),
             *_rows(report),
             *(_advice(report) if report.by.is_of_alike else ()),
@@ -97,17 +97,19 @@ def _head(report: Report) -> Iterator[str]:
         yield f'<p class="warn">{escape(report.note)}</p>'
 
 
-def _findings(findings: tuple[Finding, ...]) -> Iterator[str]:
+def _findings(report: Report) -> Iterator[str]:
     yield "<h2>Findings</h2>"
-    if not findings:
+    if not report.findings:
         yield "<p>None.</p>"
-    for kind, of_kind in groupby(findings, key=lambda finding: finding.kind):
+    for kind, of_kind in groupby(report.findings, key=lambda finding: finding.kind):
         alike = list(of_kind)
         yield f'<h3 class="bad">{escape(HEADLINES[kind])} <span class="soft">({len(alike)})</span></h3>'
         yield f"<p>Cure: {escape(alike[0].cure)}.</p><ul>"
         for finding in alike[:MOST_ROWS]:
             yield f"<li>{escape(place(finding.sandbox))}: {escape(finding.evidence)}</li>"
         yield f"</ul>{_and_more(len(alike))}"
+    if report.not_found:
+        yield f'<p class="soft">Not found: {escape(", ".join(report.not_found))}.</p>'
 
 
 def _plots(report: Report) -> Iterator[str]:

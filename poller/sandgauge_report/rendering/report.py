@@ -4,7 +4,7 @@ import math
 from collections import Counter
 from dataclasses import dataclass
 
-from sandgauge_report.findings import Finding, findings_of
+from sandgauge_report.findings import Finding, FindingKind, findings_of
 from sandgauge_report.grouping import By, Row, rows_of
 from sandgauge_report.merging.inventory import Inventory
 from sandgauge_report.merging.join import sandboxes_of
@@ -31,6 +31,14 @@ class Report:
     def sandbox_count(self) -> int:
         """Sandboxes and wishes for one."""
         return sum(one.count for row in self.rows for one in row.sandboxes)
+
+    @property
+    def not_found(self) -> list[str]:
+        """Kinds that were looked for in vain, in words; none where the input cannot show most of them."""
+        if self.note is not None:
+            return []
+        found = {finding.kind for finding in self.findings}
+        return [kind.replace("_", " ") for kind in FindingKind if kind not in found]
 
     @property
     def advice(self) -> list[tuple[Row, Advice]]:

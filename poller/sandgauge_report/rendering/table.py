@@ -83,6 +83,8 @@ def _parts(report: Report, width: int) -> Iterator[RenderableType]:
     yield legend()
     yield ""
     yield from _findings(report.findings)
+    if report.not_found:
+        yield Text(f"  not found: {', '.join(report.not_found)}", "dim")
     if report.by.is_of_alike:
         yield ""
         yield from _advice(report)
