@@ -62,7 +62,6 @@ class Replica:
                         "topic": f"{group}-lifecycle",
                         "group_id": group,
                         "partitions": PARTITIONS,
-                        "session_timeout": "2s",
                         **(security if secured else {}),
                     },
                 },
