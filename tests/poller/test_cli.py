@@ -156,6 +156,13 @@ def test_a_shard_that_is_none_is_wrong_usage(tmp_path):
     assert "0/3" in answer.stderr
 
 
+def test_an_empty_shard_is_wrong_usage_and_not_all_sandboxes(tmp_path):
+    answer = sandgauge("run", "--shard", "", cwd=tmp_path)
+    assert answer.returncode == 2
+    assert "--shard" in answer.stderr
+    assert "it is empty; write index/count, such as 0/3, or leave the option out" in " ".join(answer.stderr.split())
+
+
 def test_a_shard_beside_kafka_is_wrong_usage(tmp_path):
     tmp_path.joinpath("sandgauge.yaml").write_text("ingest: {kafka: {brokers: ['127.0.0.1:9']}}\n")
     answer = CliRunner().invoke(cli, ["run", "--config", str(tmp_path / "sandgauge.yaml"), "--shard", "0/3"])
