@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from sandgauge_demo.loopback import free_ports
 from sandgauge_poller.config import ClientTls
 from sandgauge_poller.reading.clock import SYSTEM_CLOCK
 from sandgauge_poller.reading.exchange import Bounds
@@ -27,8 +28,7 @@ from support.http_stub import RawServer, StubServer
 from support.real_parts import require
 from support.waiting import wait_until
 
-BOUNDS = Bounds(10.0, MAX_BYTES)
-PATIENT = Bounds(60.0, MAX_BYTES)
+BOUNDS = Bounds(60.0, MAX_BYTES)
 IMPATIENT = Bounds(0.3, MAX_BYTES)
 TWO_SECONDS = Bounds(2.0, MAX_BYTES)
 WHOLE = HEAD + b"Content-Length: 2\r\n\r\nok"
@@ -78,8 +78,7 @@ async def test_every_answer_is_a_value(script, error_type):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 async def test_a_daemon_that_is_not_there_is_an_outcome(host):
-    async with RawServer() as server:
-        port = server.port
+    (port,) = free_ports(1)
     answer = await get(target(port, host=host))
     assert (answer.error_type, answer.status) == (ErrorType.CONNECTION, None)
 
@@ -253,7 +252,7 @@ async def test_who_speaks_before_it_is_asked_does_not_speak_http():
         await reader.read()
 
     async with serving(greet) as port:
-        answer = await get(target(port), PATIENT)
+        answer = await get(target(port))
     assert (answer.error_type, answer.status) == (ErrorType.UNRECOGNIZED_FORMAT, None)
 
 
@@ -301,7 +300,7 @@ async def test_an_answer_that_never_gets_to_its_body_is_given_up_at_once(head, e
         writer.close()
 
     async with await asyncio.start_server(flood, "127.0.0.1", 0) as server:
-        answer = await get(target(server.sockets[0].getsockname()[1]), PATIENT)
+        answer = await get(target(server.sockets[0].getsockname()[1]))
     assert answer.error_type is ErrorType.UNRECOGNIZED_FORMAT  # long before it would be a timeout
 
 
