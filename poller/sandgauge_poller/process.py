@@ -19,6 +19,8 @@ _GARBAGE_THRESHOLDS = (20_000, 10_000, 1_000_000)
 """New objects until they are looked at; such looks, of which half a day has as many, until one at what came in all of
 them; and those until one at everything, which is never."""
 _LOOK_AFTER_S = 5.0
+_GROWN = 1.5
+"""Times the memory of the last look at everything until the next."""
 
 
 def raise_open_file_limit() -> None:
@@ -43,8 +45,19 @@ async def look_for_garbage(sleep: Callable[[float], Awaitable[None]]) -> None:
     """Look at what is new every few seconds, for ever.
 
     By itself Python looks once there are many more objects than before. That may be after many minutes in which most of
-    what is kept of all sandboxes was replaced, and then the look is at all of it.
+    what is kept of all sandboxes was replaced, and then the look is at all of it. Whether there is old garbage shows in
+    the memory: everything is looked at whenever the process has become half as large again, which it seldom does.
     """
+    looked_through = _most_memory()
     while True:
         await sleep(_LOOK_AFTER_S)
-        gc.collect(0)
+        if _most_memory() > _GROWN * looked_through:
+            gc.collect()
+            looked_through = _most_memory()
+        else:
+            gc.collect(0)
+
+
+def _most_memory() -> int:
+    """Return the most memory that the process has had, in the system's own unit."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

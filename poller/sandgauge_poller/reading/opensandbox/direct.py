@@ -1,6 +1,7 @@
 """Metrics from the daemons themselves, over connections that are never opened unawares and bounded in all they take."""
 
 import asyncio
+import math
 from collections import defaultdict
 
 from sandgauge_poller.config import ClientTls
@@ -18,7 +19,9 @@ from sandgauge_schemas.names import ErrorType
 KEEPALIVE_S = 75.0
 """Longer than the slowest cadence of a sandbox that is read at all, so that its connection outlives the pause."""
 
-_SWEEP_S = KEEPALIVE_S / 5
+_PARTS = 15
+_SWEEP_S = KEEPALIVE_S / 5 / _PARTS
+"""Each time a part of the origins is looked through: all ten thousand would hold the loop for tens of milliseconds."""
 
 _SAME_FOR_ALL = "".join(f"{name}: {value}\r\n" for name, value in {**HEADERS, **OWN_HEADERS}.items())
 _OWN_NAMES = {name.lower() for name in OWN_HEADERS}
@@ -38,6 +41,8 @@ class DirectConnections:
         self._clock = clock
         self._loop = asyncio.get_running_loop()
         self._idle: defaultdict[Origin, list[Connection]] = defaultdict(list)
+        self._unswept: list[Origin] = []
+        self._part = 0
         self._sweep = self._loop.call_later(_SWEEP_S, self._drop_idle)
         self._is_closed = False
 
@@ -96,19 +101,20 @@ class DirectConnections:
             connection.abort()
 
     def _drop_idle(self) -> None:
-        """Close what has been idle for long, and forget what the other side has closed."""
+        """Close what has been idle for long, and forget what the other side has closed: of the next origins in turn."""
+        if not self._unswept:
+            self._unswept = list(self._idle)
+            self._part = math.ceil(len(self._unswept) / _PARTS)
+        part, self._unswept = self._unswept[: self._part], self._unswept[self._part :]
         too_long = self._loop.time() - KEEPALIVE_S
-        for origin, connections in list(self._idle.items()):
-            kept = []
+        for origin in part:
+            connections = self._idle.get(origin, [])
             for connection in connections:
-                if connection.idle_since > too_long and connection.is_open:
-                    kept.append(connection)
-                else:
+                if connection.idle_since <= too_long:
                     connection.abort()
-            if kept:
-                self._idle[origin] = kept
-            else:
-                del self._idle[origin]
+            connections[:] = [one for one in connections if one.is_open]
+            if not connections:
+                self._idle.pop(origin, None)
         self._sweep = self._loop.call_later(_SWEEP_S, self._drop_idle)
 
 
