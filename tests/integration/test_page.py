@@ -9,7 +9,7 @@ from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
 from sandgauge_schemas import names
-from support.browser import opened, running_browser
+from support.browser import REFRESH_MS, opened, running_browser
 from support.feed import feed, start_span, stop_span
 from support.otlp_sink import OtlpSink
 from support.running_poller import RunningPoller
@@ -18,10 +18,11 @@ from support.simulated_osb import osb_in_thread
 
 pytestmark = pytest.mark.integration
 
-MANY = 10_000
+MANY, FEW = 10_000, 12
 TOKEN = "t0ken-of-the-page"
 SCRIPT = "<img src=x onerror=alert(1)>"
-ODD = 'a b/"<é>%2F?c#d'
+ODD = 'a b/"<é>%2F?c#d\u202e'
+SHOWN_ODD = ODD.replace("\u202e", r"\u202e")
 
 SHOWN = """async () => {
     const shown = () => performance.getEntriesByName("rows-shown")[0]?.startTime;
@@ -64,7 +65,7 @@ def fleet(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def small_fleet(tmp_path_factory):
-    with ShownFleet(tmp_path_factory.mktemp("small_fleet"), 12) as served:
+    with ShownFleet(tmp_path_factory.mktemp("small_fleet"), FEW) as served:
         yield served
 
 
@@ -75,6 +76,14 @@ def watched(browser, fleet):
         yield found
         assert found.complaints == []
         assert {urlsplit(url).netloc for url in found.requested} == {urlsplit(fleet.url).netloc}
+
+
+@pytest.fixture
+def one_watched(browser, small_fleet):
+    """The same over a few sandboxes, with a clock of its own."""
+    with opened(browser, small_fleet.url, has_own_clock=True, viewport={"width": 1440, "height": 1000}) as found:
+        yield found
+        assert found.complaints == []
 
 
 def rows(page):
@@ -126,7 +135,7 @@ def test_rows_are_sorted_by_a_column_either_way_with_the_keyboard_too(watched):
     page.keyboard.press("Enter")
     expect(first).not_to_have_text(lowest)
     expect(head(page, "Sandbox")).to_have_attribute("aria-sort", "descending")
-    expect(page.locator("#announcement")).to_have_text("10,000 sandboxes match.")
+    expect(page.locator("#announcement")).to_have_text("Found 10,000 sandboxes.")
 
 
 def test_rows_are_searched_and_filtered_and_the_address_keeps_it(watched):
@@ -160,9 +169,9 @@ def test_there_are_pages(watched):
     expect(page.get_by_role("button", name="Next")).to_be_disabled()
 
 
-def test_leaks_stand_above_the_table_and_lead_to_their_sandbox(watched):
-    page = watched.page
-    expect(page.get_by_role("heading", name="leaked sandboxes")).to_be_visible()
+def test_leaks_stand_above_the_table_and_lead_to_their_sandbox(one_watched):
+    page = one_watched.page
+    expect(page.get_by_role("heading", name="1 leaked sandbox")).to_be_visible()
     leaked = page.locator("#leaks-list a").first
     leaked.click()
     sheet = page.get_by_role("dialog")
@@ -170,10 +179,10 @@ def test_leaks_stand_above_the_table_and_lead_to_their_sandbox(watched):
     expect(sheet).to_contain_text("leaked")
 
 
-def test_a_sandbox_is_shown_with_its_hour_and_all_four_quantities(watched):
-    page = watched.page
+def test_a_sandbox_is_shown_with_its_hour_and_all_four_quantities(one_watched):
+    page = one_watched.page
     page.get_by_label("Show", exact=True).select_option("active")
-    expect(page.locator("#sandboxes-title")).to_contain_text("of 10,000")
+    expect(page.locator("#sandboxes-title")).to_contain_text(f"of {FEW}")
     chosen = rows(page).filter(has_text="cores").first.locator("button")
     chosen.click()
     sheet = page.get_by_role("dialog")
@@ -189,8 +198,8 @@ def test_a_sandbox_is_shown_with_its_hour_and_all_four_quantities(watched):
     expect(chosen).to_be_focused()
 
 
-def test_an_id_of_whatever_text_leads_to_its_sandbox(watched):
-    page = watched.page
+def test_an_id_of_whatever_text_leads_to_its_sandbox(one_watched):
+    page = one_watched.page
     known = rows(page).first.locator("button").inner_text()
 
     def rename(route):
@@ -205,20 +214,32 @@ def test_an_id_of_whatever_text_leads_to_its_sandbox(watched):
         lambda url: url.endswith(of_it), lambda route: route.fulfill(response=route.fetch(url=url_of(page, known)))
     )
     page.get_by_label("Show", exact=True).select_option("active")
-    rows(page).filter(has_text=ODD).locator("button").click()
+    rows(page).filter(has_text=SHOWN_ODD).locator("button").click()
     sheet = page.get_by_role("dialog")
-    expect(sheet).to_contain_text(ODD)
+    expect(sheet).to_contain_text(SHOWN_ODD)
     expect(sheet).to_contain_text("Rollout")
     page.unroute_all(behavior="wait")
 
 
-def test_updates_can_be_paused(watched):
-    page = watched.page
-    page.get_by_role("button", name="Pause updates").click()
+@pytest.mark.parametrize("written", [".", ".."])
+def test_an_id_that_nobody_has_is_said(browser, small_fleet, written):
+    with opened(browser, f"{small_fleet.url}/#/{written}") as watched:
+        expect(watched.page.get_by_role("dialog")).to_contain_text("No sandbox of that id is followed")
+        expect(rows(watched.page)).to_have_count(FEW)
+
+
+def test_updates_can_be_paused(one_watched):
+    page = one_watched.page
+    pause = page.get_by_role("button", name="Pause updates")
+    pause.click()
     expect(page.locator("#connection-text")).to_have_text("Paused")
-    asked = len(watched.requested)
-    page.wait_for_timeout(6000)
-    assert len(watched.requested) == asked
+    asked = len(one_watched.requested)
+    page.clock.fast_forward(20 * REFRESH_MS)
+    expect(pause).to_have_attribute("aria-pressed", "true")
+    assert len(one_watched.requested) == asked
+    pause.click()
+    with page.expect_request("**/api/v1/overview"):
+        page.clock.fast_forward(REFRESH_MS)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -245,14 +266,14 @@ def grave(page):
 
 
 def test_a_poller_that_falls_silent_is_said_and_what_was_known_stays(browser, fleet):
-    with opened(browser, fleet.url) as watched:
+    with opened(browser, fleet.url, has_own_clock=True) as watched:
         page = watched.page
         page.route("**/api/**", lambda route: route.abort())
-        expect(page.locator("#connection-text")).to_contain_text("No answer for")
+        watched.see(expect(page.locator("#connection-text")).to_contain_text, "No answer for")
         expect(page.locator("#announcement")).to_have_text("The poller gives no answer.")
         expect(rows(page)).to_have_count(100)
         page.unroute("**/api/**")
-        expect(page.locator("#connection-text")).to_have_text("Live")
+        watched.see(expect(page.locator("#connection-text")).to_have_text, "Live")
 
 
 def test_the_token_is_asked_for_once_and_opens_page_and_data(browser, tmp_path):
@@ -270,22 +291,22 @@ def test_a_row_appears_changes_and_goes_with_its_sandbox_and_text_of_spans_is_te
             "tracking": {"orphan_grace": "8s"},
             "export": {"endpoint": sink.endpoint},
         }
-        with RunningPoller(tmp_path, config) as poller, opened(browser, poller.status_url) as watched:
+        with (
+            RunningPoller(tmp_path, config) as poller,
+            opened(browser, poller.status_url, has_own_clock=True) as watched,
+        ):
             page = watched.page
             expect(page.locator("#empty")).to_contain_text("No sandbox yet")
             sandbox_id = osb.create(limits={"cpu": "500m", "memory": "128Mi"})
-            feed(poller.endpoint, start_span(sandbox_id, attributes={names.NEMO_GYM_ROLLOUT_ID: SCRIPT}))
+            feed(poller.endpoint, start_span(sandbox_id, attributes={names.NEMO_GYM_ROLLOUT_ID: f"\u202e{SCRIPT}"}))
             row = rows(page).filter(has_text=sandbox_id)
-            expect(row).to_contain_text("active")
-            expect(row).to_contain_text(SCRIPT)
-            expect(row).to_contain_text("0.5 CPU · 128 MiB")
-            expect(row).to_contain_text("node")
+            for text in ("active", rf"\u202e{SCRIPT}", "0.5 CPU · 128 MiB", "node"):
+                watched.see(expect(row).to_contain_text, text)
             assert page.locator("#rows img").count() == 0
             age = row.locator("td.age")
-            before = age.inner_text()
-            expect(age).not_to_have_text(before)
+            watched.see(expect(age).not_to_have_text, age.inner_text())
             osb.delete(sandbox_id)
             feed(poller.endpoint, stop_span(sandbox_id))
-            expect(row).to_contain_text("stopped")
-            expect(rows(page)).to_have_count(0)
+            watched.see(expect(row).to_contain_text, "stopped")
+            watched.see(expect(rows(page)).to_have_count, 0)
             assert watched.complaints == []

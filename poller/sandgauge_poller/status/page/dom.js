@@ -1,9 +1,17 @@
 // Elements: made, and changed only where something changed, so that the rest keeps focus and selection.
-// Text that came with spans only ever becomes textContent.
+// Text that came with spans only ever becomes textContent, and what is not to be seen in it an escape.
 
+const UNSEEN = /[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}]/gu;
 const SVG = "http://www.w3.org/2000/svg";
 
 export const at = (id) => document.getElementById(id);
+
+// Else it could turn the direction of writing round, or hide; `top`, logs and reports write the same.
+const printable = (text) =>
+  text.replace(UNSEEN, (one) => {
+    const code = one.codePointAt(0).toString(16);
+    return code.length > 4 ? `\\U${code.padStart(8, "0")}` : code.length > 2 ? `\\u${code.padStart(4, "0")}` : `\\x${code.padStart(2, "0")}`;
+  });
 
 export function make(name, properties = {}, ...children) {
   const node = document.createElement(name);
@@ -11,7 +19,8 @@ export function make(name, properties = {}, ...children) {
     if (key in node) node[key] = value;
     else node.setAttribute(key, value);
   }
-  node.append(...children.filter((child) => child !== null && child !== undefined));
+  const present = children.filter((child) => child !== null && child !== undefined);
+  node.append(...present.map((child) => (typeof child === "string" ? printable(child) : child)));
   return node;
 }
 
@@ -23,7 +32,8 @@ export function draw(name, attributes = {}, ...children) {
 }
 
 export function say(node, text) {
-  if (node.textContent !== text) node.textContent = text;
+  const shown = printable(text);
+  if (node.textContent !== shown) node.textContent = shown;
 }
 
 export function mark(node, name, value) {

@@ -2,7 +2,7 @@
 
 import { at, fill, make, mark, say, tableOf } from "./dom.js";
 import { chartOf, highest } from "./plot.js";
-import { ageOf, bytes, count, duration, limitsOf, shape, words } from "./words.js";
+import { ageOf, bytes, count, numberOf, duration, limitsOf, shape, words } from "./words.js";
 
 const LEAKS = 5;
 
@@ -41,7 +41,7 @@ function tiles({ sandboxes, outbox, readings = {} }) {
 
 function showLeaks({ leaks, sandboxes, now }, addressOf) {
   at("leaks").hidden = sandboxes.leaked === 0;
-  say(at("leaks-title"), `${count(sandboxes.leaked)} leaked ${sandboxes.leaked === 1 ? "sandbox" : "sandboxes"}`);
+  say(at("leaks-title"), numberOf(sandboxes.leaked, "leaked sandbox", "leaked sandboxes"));
   at("leaks-all").hidden = sandboxes.leaked <= LEAKS;
   const lines = leaks.slice(0, LEAKS).map((sandbox) => {
     const link = make("a", { className: "id", href: addressOf(sandbox) }, sandbox.sandbox_id);

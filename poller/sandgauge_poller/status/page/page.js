@@ -4,7 +4,7 @@ import { announce, at, make, mark, say } from "./dom.js";
 import { showOverview } from "./overview.js";
 import { showSheet } from "./sheet.js";
 import { makeSortable, showRows, showSorting } from "./table.js";
-import { count, duration } from "./words.js";
+import { numberOf, duration } from "./words.js";
 
 const REFRESH_MS = 5000;
 const TYPING_MS = 150;
@@ -86,7 +86,7 @@ function show({ id, overview, list, sandbox }, announces) {
     location.hash = addressOf(chosen);
   });
   showSheet(id, sandbox);
-  if (announces) announce(`${count(matched)} sandboxes match.`);
+  if (announces) announce(`Found ${numberOf(matched, "sandbox", "sandboxes")}.`);
   if (!performance.getEntriesByName("rows-shown").length) requestAnimationFrame(() => performance.mark("rows-shown"));
 }
 

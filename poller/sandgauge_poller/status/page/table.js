@@ -2,7 +2,7 @@
 
 import { at, fill, make, mark, say } from "./dom.js";
 import { Sparkline } from "./plot.js";
-import { NONE, SCOPE, ageOf, count, duration, endOf, gaugesOf, isLate, lateness, limitsOf, shape, stateOf, toneOf, words } from "./words.js";
+import { NONE, SCOPE, ageOf, count, numberOf, duration, endOf, gaugesOf, isLate, lateness, limitsOf, shape, stateOf, toneOf, words } from "./words.js";
 
 class GaugeCell {
   constructor() {
@@ -80,7 +80,7 @@ class Row {
 
   showLimits(sandbox) {
     const { components = [], main_component: main, error_type: error } = sandbox.allocation ?? {};
-    const others = components.length > 1 ? `${main ? "+ " : ""}${components.length - (main ? 1 : 0)} containers` : "";
+    const others = components.length > 1 ? `${main ? "+ " : ""}${numberOf(components.length - (main ? 1 : 0), "container", "containers")}` : "";
     say(this.limits, shape(limitsOf(sandbox)) || NONE);
     say(this.others, error ? words(error) : others);
   }

@@ -9,6 +9,7 @@ const dated = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyl
 const digits = (value, most) => counted.format(Number(value.toPrecision(most)));
 
 export const count = (value) => counted.format(Math.round(value));
+export const numberOf = (value, one, many) => `${count(value)} ${Math.round(value) === 1 ? one : many}`;
 export const time = (seconds) => clock.format(new Date(seconds * 1000));
 export const moment = (seconds) => (seconds === undefined ? undefined : dated.format(new Date(seconds * 1000)));
 export const words = (text) => text.replaceAll("_", " ");
@@ -80,7 +81,7 @@ export function gaugesOf(sandbox) {
   const all = [
     {
       kind: "CPU", key: "cpu_used_cores", source: usage.source, scope: "sandbox", evidence: "source",
-      text: (value) => `${cpus(value)} cores`, most: cpu, limit: cpu, beside: asLimit(known(cpu, cpus)),
+      text: (value) => `${cpus(value)} ${cpus(value) === "1" ? "core" : "cores"}`, most: cpu, limit: cpu, beside: asLimit(known(cpu, cpus)),
     },
     {
       kind: "CPU", key: "cpu_used_percentage", source: reading.source, scope: reading.cpu_scope, evidence: reading.cpu_scope_evidence,
