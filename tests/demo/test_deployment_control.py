@@ -9,6 +9,7 @@ import pytest
 import requests
 
 from sandgauge_demo.deployment import API_KEY_HEADER, DeploymentSettings, Fault, Route, SandboxSpec
+from sandgauge_demo.loopback import free_ports
 from support.simulated_osb import SimulatedOsb, osb_in_process, osb_in_thread
 
 KEY = "invented-key"
@@ -145,8 +146,8 @@ async def test_without_the_switch_there_are_no_control_routes(start_osb, http):
 
 
 def test_a_killed_deployment_comes_back_on_its_port():
-    with osb_in_process(api_key=KEY) as first:
-        port = first.osb.url.rpartition(":")[2]
+    (port,) = map(str, free_ports(1))
+    with osb_in_process(["--port", port], api_key=KEY) as first:
         assert first.kill() == -signal.SIGKILL
         with pytest.raises(requests.ConnectionError):
             get(first.osb, "sb-1")

@@ -11,6 +11,8 @@ from typing import Self
 from aiohttp import web
 from multidict import CIMultiDictProxy
 
+from sandgauge_demo.loopback import free_ports
+
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
@@ -28,7 +30,7 @@ class StubServer:
 
     def __init__(self) -> None:
         self.seen: list[Seen] = []
-        self.port = 0
+        (self.port,) = free_ports(1)
         self._handlers: dict[str, Handler] = {}
         self._connections: dict[int, object] = {}
         self._arrival = asyncio.Condition()
@@ -61,7 +63,6 @@ class StubServer:
         await runner.setup()
         site = web.TCPSite(runner, "127.0.0.1", self.port, ssl_context=tls)
         await site.start()
-        self.port = runner.addresses[0][1]
         self._runner = runner
 
     async def stop(self) -> None:

@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import (
     ExportTraceServiceResponse,
 )
 
+from sandgauge_demo.loopback import free_ports
 from support.conformance import metrics_violations, trace_violations
 from support.otlp_proto import SeenPoint, SeenSpan, points_of, spans_of
 from support.served_in_thread import ServedInThread
@@ -61,8 +62,8 @@ class OtlpSink(ServedInThread):
 
     def __init__(self, port: int = 0, *, checks: bool = True, tls: ssl.SSLContext | None = None) -> None:
         super().__init__("otlp-sink")
-        self.port = port
-        """The port that is served, as soon as the context is open."""
+        self.port = port or free_ports(1)[0]
+        """The port that is served; nobody else gets it while a receiver is away."""
         self._checks = checks
         self._tls = tls
         self._changed = threading.Condition()
@@ -123,7 +124,6 @@ class OtlpSink(ServedInThread):
         await runner.setup()
         try:
             await web.TCPSite(runner, "127.0.0.1", self.port, ssl_context=self._tls).start()
-            self.port = runner.addresses[0][1]
             self._started.set()
             await self._ended.wait()
         finally:

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from sandgauge_demo.loopback import free_ports
 from sandgauge_poller.reading.provider import SandboxState, Usage
 from sandgauge_schemas.names import ErrorType, ResourceSource
 from support.busy_machine import beside_timer
@@ -198,8 +197,7 @@ async def test_a_race_at_the_start_ends_in_a_reading(control_plane):
 
 
 async def test_a_control_plane_that_is_away_is_an_outcome_of_each_question():
-    gone = StubControlPlane()
-    (gone.port,) = free_ports(1)
+    gone = StubControlPlane()  # it has a port and was never started
     for use_server_proxy in ("auto", "true", "false"):
         async with opened(gone, use_server_proxy=use_server_proxy) as provider:
             assert (await provider.read_status(ID)).error_type is ErrorType.CONNECTION
