@@ -198,6 +198,7 @@ def test_a_number_says_whose_machine_it_describes():
     assert cpu({"reading": {"cpu_used_percentage": 3.0}}) == "3 % unknown"
     usage = {"cpu_used_cores": 0.25, "memory_working_set_mib": 80.0}
     assert cpu({"reading": reading, "usage": usage}) == "0.25 cores"
+    assert cpu({"usage": {"cpu_used_cores": 1.0}}) == "1 core"
     assert memory({"reading": reading, "usage": usage}) == "80 MiB sandbox"
 
 
