@@ -1,12 +1,14 @@
 """Real parts, each started once for all tests that ask for it."""
 
 import os
+import secrets
 from collections.abc import Iterator
 
 import pytest
 
 from support.compose_stack import ComposeStack, compose_stack, shipped_settings
 from support.docker_daemon import DockerDaemon, private_docker_daemon
+from support.kafka_broker import KafkaBroker, kafka_broker
 from support.opensandbox_server import OpenSandboxServer, running_opensandbox_server
 from support.sandbox_images import import_sandbox_images
 from support.stack_images import DockerCli, docker_cli, make_images
@@ -70,3 +72,16 @@ def demo_stack(plain_stack: ComposeStack) -> ComposeStack:
 def disturbed_stack(demo_stack: ComposeStack) -> ComposeStack:
     """The demo's stack, for tests that end parts of it; they leave it as they found it, but for the last one."""
     return demo_stack
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
+    """A broker as it comes, for the tests of a module."""
+    with kafka_broker(tmp_path_factory.mktemp("kafka")) as running:
+        yield running
+
+
+@pytest.fixture
+def group() -> str:
+    """Name a group of pollers that no other test has, and so their topics."""
+    return f"group-{secrets.token_hex(4)}"

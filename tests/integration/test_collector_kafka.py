@@ -25,11 +25,6 @@ def broker(tmp_path_factory):
         yield running
 
 
-@pytest.fixture
-def group():
-    return f"group-{secrets.token_hex(4)}"
-
-
 def of_brokers_with_tls(folder, broker):
     """Return an overlay as docs/several-pollers.md has it."""
     overlay = folder / "kafka-tls.yaml"

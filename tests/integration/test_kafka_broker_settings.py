@@ -1,7 +1,6 @@
 """What a real broker may be set to: TLS and a password, and topics that somebody else made."""
 
 import asyncio
-import secrets
 from contextlib import AsyncExitStack
 
 import pytest
@@ -13,20 +12,9 @@ from sandgauge_poller.ingest.kafka import client
 from sandgauge_poller.ingest.kafka.client import KafkaClients, KafkaUnavailableError
 from sandgauge_poller.ingest.kafka.topics import open_topics
 from support.certificate import make_certificate
-from support.kafka_broker import PASSWORD, USER, kafka_broker
+from support.kafka_broker import PASSWORD, USER
 
 pytestmark = pytest.mark.integration
-
-
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    with kafka_broker(tmp_path_factory.mktemp("kafka")) as running:
-        yield running
-
-
-@pytest.fixture
-def group():
-    return f"group-{secrets.token_hex(4)}"
 
 
 def secured(broker, group, *, authority=None, address=None, password=PASSWORD):

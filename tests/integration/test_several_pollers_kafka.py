@@ -1,7 +1,6 @@
 """Several pollers that share a fleet through a real Kafka broker."""
 
 import asyncio
-import secrets
 import time
 from collections import Counter
 
@@ -18,7 +17,6 @@ from sandgauge_schemas import names
 from sandgauge_schemas.records import JoinKeys, StartRecord
 from support.delivered import assert_one_form_of_each_span, assert_series_rise_and_close_once
 from support.feed import feed
-from support.kafka_broker import kafka_broker
 from support.kafka_fleet import (
     PARTITIONS,
     SAMPLE,
@@ -39,21 +37,10 @@ from support.waiting import wait_until
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(scope="module")
-def broker(tmp_path_factory):
-    with kafka_broker(tmp_path_factory.mktemp("kafka")) as running:
-        yield running
-
-
 @pytest.fixture
 def osb():
     with osb_in_thread() as deployment:
         yield deployment
-
-
-@pytest.fixture
-def group():
-    return f"group-{secrets.token_hex(4)}"
 
 
 @pytest.fixture
