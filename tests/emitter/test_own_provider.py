@@ -129,7 +129,7 @@ def test_a_process_of_many_runs_keeps_no_provider_of_old_ones(on):
 def test_the_end_waits_for_a_run_that_was_replaced(monkeypatch):
     class Slow(InMemorySpanExporter):
         def export(self, spans):
-            assert answered.wait(10)
+            assert answered.wait(60)
             return super().export(spans)
 
     answered = threading.Event()

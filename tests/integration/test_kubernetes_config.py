@@ -126,7 +126,7 @@ def test_the_collector_shows_the_token_of_the_secret_and_the_poller_takes_the_fe
         session.headers["Authorization"] = f"Bearer {SECRET['poller-token']}"
         assert send(collector, traces(from_resource(GYM, start_span("sandbox-1")))) == 200
         wait_until(
-            lambda: ACTIVE in session.get(f"{poller.status_url}/metrics", timeout=10).text,
+            lambda: ACTIVE in session.get(f"{poller.status_url}/metrics", timeout=60).text,
             timeout_s=60,
             what="a sandbox that the poller knows",
         )

@@ -53,7 +53,7 @@ async def through_stand_in(joined_file):
         for request in REQUESTS:
             async with http.post(f"{stand_in.endpoint}/v1/traces", json=request) as answer:
                 assert answer.status == 200
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             feeds = [await received.get() for _ in GYM_CASES]
     return [one for feed in feeds for group in feed["resourceSpans"] for one in group["scopeSpans"][0]["spans"]]
 

@@ -9,4 +9,4 @@ from sandgauge_poller.tracking.database import Database
 def database(tmp_path):
     opened = Database(tmp_path / "state")
     yield opened
-    assert opened.close(10)
+    assert opened.close(60)

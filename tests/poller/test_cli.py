@@ -102,7 +102,7 @@ def test_a_newer_store_is_said_in_one_line(tmp_path):
 def test_a_folder_in_use_is_said_in_one_line(tmp_path):
     database = Database(tmp_path / "state")
     last = last_words(tmp_path, "state: {directory: state}\n")
-    assert database.close(5)
+    assert database.close(60)
     assert f"process id {os.getpid()} is using this folder" in last
     assert "state.directory" in last
 

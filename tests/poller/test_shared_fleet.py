@@ -39,7 +39,7 @@ def fleet(tmp_path, active):
             clock=SYSTEM_CLOCK,
         ),
     )
-    database.close(5)
+    database.close(60)
 
 
 def contents(**progress):

@@ -53,7 +53,7 @@ async def tracking(
         await part.tracker.restore()
         yield part
     finally:
-        assert part.database.close(5)
+        assert part.database.close(60)
 
 
 def save_progress(connection: sqlite3.Connection, key: SandboxKey, progress: Progress, now_ns: int) -> None:

@@ -267,7 +267,7 @@ async def test_a_reading_whose_loop_is_stuck_holds_no_other_up(gym, poller, monk
 
     async def stuck(_sandbox_id):
         is_read.set()
-        let_go.wait(10)
+        let_go.wait(60)
 
     with monkeypatch.context() as first:
         first.setattr(final_reading, "before_deletion", stuck)
@@ -376,4 +376,4 @@ def test_a_resolver_that_hangs_holds_neither_threads_nor_the_end(monkeypatch):
     asyncio.run(forty_deletions())
     assert time.monotonic() - start < 20
     released.set()
-    assert ended.wait(10)
+    assert ended.wait(60)

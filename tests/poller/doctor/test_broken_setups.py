@@ -58,8 +58,8 @@ class SetUp:
             for event, _ in understand(JSON, body, time.time_ns()).events
         ]
         database = Database(self.state)
-        database.submit(lambda connection: insert_events(connection, rows)).result(30)
-        assert database.close(30)
+        database.submit(lambda connection: insert_events(connection, rows)).result(60)
+        assert database.close(60)
 
     def in_store(self, statement):
         with closing(sqlite3.connect(self.state / STORE_FILE)) as connection, connection:

@@ -53,7 +53,7 @@ def test_a_folder_that_may_not_be_written(tmp_path, monkeypatch):
 
 
 def test_an_empty_folder_and_one_that_was_used(tmp_path, database):
-    assert database.close(5)
+    assert database.close(60)
     empty = tmp_path / "empty"
     empty.mkdir()
     assert lines(state_folder.examine(empty)) == [
@@ -66,11 +66,11 @@ def test_an_empty_folder_and_one_that_was_used(tmp_path, database):
 def test_who_uses_it_is_named_and_not_disturbed(database):
     (line,) = lines(state_folder.examine(database.path.parent))
     assert line.endswith(f"is used by the poller with process id {os.getpid()}")
-    database.submit(lambda connection: insert_events(connection, [start(1)])).result(5)
+    database.submit(lambda connection: insert_events(connection, [start(1)])).result(60)
 
 
 def test_a_newer_store_is_refused(database):
-    assert database.close(5)
+    assert database.close(60)
     with closing(sqlite3.connect(database.path)) as connection:
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS) + 1}")
     (line,) = lines(state_folder.examine(database.path.parent))

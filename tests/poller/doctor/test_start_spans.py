@@ -33,7 +33,7 @@ def take_in(database, content_type, *resources, at_ns=SENT_NS):
         for event, _ in understand(content_type, body, at_ns).events
     ]
     assert rows
-    database.submit(lambda connection: insert_events(connection, rows)).result(5)
+    database.submit(lambda connection: insert_events(connection, rows)).result(60)
 
 
 def said(database):

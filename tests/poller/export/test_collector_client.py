@@ -76,7 +76,7 @@ def raw_server(answer):
     yield f"http://127.0.0.1:{listener.getsockname()[1]}"
     listener.shutdown(socket.SHUT_RDWR)
     listener.close()
-    thread.join(5)
+    thread.join(60)
     for connection in held:
         connection.close()
 
@@ -253,7 +253,7 @@ def tls_endpoint(certificate):
     yield f"https://127.0.0.1:{server.server_address[1]}"
     server.shutdown()
     server.server_close()
-    thread.join(5)
+    thread.join(60)
 
 
 def test_an_unknown_certificate_is_refused(tls_endpoint, make_client):

@@ -176,7 +176,7 @@ def test_a_backlog_goes_out_in_bounded_requests_and_signals_take_turns(database,
 
 def test_rows_dropped_while_they_are_sent_are_counted_once(database, clock):
     def post(signal, message, timeout_s):
-        database.submit(lambda connection: outbox.enforce(connection, 0)).result(10)
+        database.submit(lambda connection: outbox.enforce(connection, 0)).result(60)
         return OK
 
     delivery = Delivery(
@@ -200,7 +200,7 @@ def test_an_unforeseen_fault_postpones_and_says_so(database, delivery, receiver,
 def test_a_store_that_cannot_count_the_delivery_is_no_reason_to_send_without_pause(database, delivery, receiver):
     put(database, span_item())
     trigger = "CREATE TRIGGER broken BEFORE DELETE ON outbox BEGIN SELECT raise(FAIL, 'disk I/O error'); END"
-    database.submit(lambda connection: connection.execute(trigger) and None).result(10)
+    database.submit(lambda connection: connection.execute(trigger) and None).result(60)
     for _ in range(5):
         delivery.deliver_due()
     assert len(receiver.posts) == 1

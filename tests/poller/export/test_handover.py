@@ -57,7 +57,7 @@ async def world():
 
 
 async def until(condition):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  # the condition is the world's, which has no event
             await asyncio.sleep(0.01)
 

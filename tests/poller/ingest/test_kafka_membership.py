@@ -128,7 +128,7 @@ async def world():
 
 
 async def until(condition):
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while not condition():  # noqa: ASYNC110  # the world has no event
             await asyncio.sleep(0)
 

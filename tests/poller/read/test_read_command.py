@@ -166,7 +166,7 @@ def test_beside_a_poller_nothing_is_written(read, osb, tmp_path):
         finally:
             before.close()
     finally:
-        assert database.close(30)
+        assert database.close(60)
 
 
 @pytest.mark.parametrize("sandbox_id", ["../sandboxes", "a b", "-", "a" * 129])

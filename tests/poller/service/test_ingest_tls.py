@@ -21,7 +21,7 @@ def test_spans_come_in_over_tls_from_whoever_shows_the_token(tmp_path):
         session.verify = str(certificate)
 
         def post(**headers):
-            return session.post(f"https://127.0.0.1:{port}/v1/traces", json=request, headers=headers, timeout=30)
+            return session.post(f"https://127.0.0.1:{port}/v1/traces", json=request, headers=headers, timeout=60)
 
         assert post(Authorization=f"Bearer {TOKEN}").status_code == 200
         assert post().status_code == post(Authorization="Bearer wrong").status_code == 401

@@ -60,7 +60,7 @@ def sent(endpoint, fuzzed):
     host, port = endpoint.removeprefix("http://").split(":")
     encoding = "Content-Encoding: gzip\r\n" if fuzzed.packed else ""
     head = f"POST /v1/traces HTTP/1.1\r\nHost: x\r\nContent-Type: {fuzzed.content_type}\r\n{encoding}"
-    with socket.create_connection((host, int(port)), timeout=30) as sender:
+    with socket.create_connection((host, int(port)), timeout=60) as sender:
         sender.sendall(f"{head}Content-Length: {len(fuzzed.body)}\r\n\r\n".encode() + fuzzed.body)
         yield sender
 

@@ -18,7 +18,7 @@ def fleet(tmp_path_factory):
 
 def get(fleet, path, status=200, **query):
     with direct_session() as session:
-        answer = session.get(f"{fleet.url}/api/v1/{path}", params=query, timeout=30)
+        answer = session.get(f"{fleet.url}/api/v1/{path}", params=query, timeout=60)
     assert answer.status_code == status
     assert status != 200 or answer.headers["Cache-Control"] == "no-store"
     return answer.json()
@@ -74,13 +74,13 @@ def test_one_sandbox_is_told_with_all_that_is_known(fleet):
 @pytest.mark.parametrize("sandbox_id", ["nobody", "..", "%2e%2e", "a%2fb", "x" * 300])
 def test_a_sandbox_that_is_not_followed_is_answered_404(fleet, sandbox_id):
     with direct_session() as session:
-        assert session.get(f"{fleet.url}/api/v1/sandboxes/{sandbox_id}", timeout=30).status_code == 404
+        assert session.get(f"{fleet.url}/api/v1/sandboxes/{sandbox_id}", timeout=60).status_code == 404
 
 
 def test_a_long_answer_comes_compressed_to_whoever_takes_it(fleet):
     with direct_session() as session:
-        plain = session.get(f"{fleet.url}/api/v1/sandboxes", headers={"Accept-Encoding": "identity"}, timeout=30)
-        packed = session.get(f"{fleet.url}/api/v1/sandboxes", headers={"Accept-Encoding": "gzip"}, timeout=30)
+        plain = session.get(f"{fleet.url}/api/v1/sandboxes", headers={"Accept-Encoding": "identity"}, timeout=60)
+        packed = session.get(f"{fleet.url}/api/v1/sandboxes", headers={"Accept-Encoding": "gzip"}, timeout=60)
     assert "Content-Encoding" not in plain.headers
     assert packed.headers["Content-Encoding"] == "gzip"
     assert int(packed.headers["Content-Length"]) * 3 < len(plain.content)

@@ -34,15 +34,15 @@ def hold(database):
 
     def wait(connection):
         running.set()
-        release.wait(10)
+        release.wait(60)
 
     database.submit(wait)
-    assert running.wait(10)
+    assert running.wait(60)
     return release
 
 
 def test_result_comes_after_the_commit(database):
-    assert database.submit(add("one")).result(10) == "one"
+    assert database.submit(add("one")).result(60) == "one"
     assert database.read(ids) == ["one"]
 
 
@@ -57,8 +57,8 @@ def test_what_waits_is_committed_in_one_transaction(database):
     futures = [database.submit(add(f"{number:03}")) for number in range(50)]
     last = database.submit(lambda connection: seen_in_between.append(database.read(ids)))
     release.set()
-    last.result(10)
-    assert [future.result(10) for future in futures] == [f"{number:03}" for number in range(50)]
+    last.result(60)
+    assert [future.result(60) for future in futures] == [f"{number:03}" for number in range(50)]
     assert seen_in_between == [[]], "the reader must not see a group before its commit"
     assert len(database.read(ids)) == 50
 
@@ -70,23 +70,23 @@ def endless_patience(monkeypatch):
 
 def test_patient_writes_wait_for_one_that_is_not(endless_patience, database):
     patient = [database.submit(add(str(number)), patient=True) for number in range(3)]
-    assert database.submit(add("now")).result(10) == "now"
-    assert [future.result(10) for future in patient] == ["0", "1", "2"]
+    assert database.submit(add("now")).result(60) == "now"
+    assert [future.result(60) for future in patient] == ["0", "1", "2"]
 
 
 def test_a_patient_write_does_not_wait_for_ever(database):
-    assert database.submit(add("one"), patient=True).result(10) == "one"
+    assert database.submit(add("one"), patient=True).result(60) == "one"
 
 
 def test_a_write_that_is_not_patient_never_waits(endless_patience, database):
     for number in range(3):
-        assert database.submit(add(str(number))).result(10) == str(number)
+        assert database.submit(add(str(number))).result(60) == str(number)
 
 
 def test_close_does_not_wait_for_company(endless_patience, tmp_path):
     database = Database(tmp_path)
     patient = database.submit(add("one"), patient=True)
-    assert database.close(10)
+    assert database.close(60)
     assert patient.result(0) == "one"
 
 
@@ -99,8 +99,8 @@ def test_a_failing_function_is_undone_alone(database):
     before, failing, after = database.submit(add("before")), database.submit(fail), database.submit(add("after"))
     release.set()
     with pytest.raises(LookupError, match="on purpose"):
-        failing.result(10)
-    assert (before.result(10), after.result(10)) == ("before", "after")
+        failing.result(60)
+    assert (before.result(60), after.result(60)) == ("before", "after")
     assert database.read(ids) == ["after", "before"]
 
 
@@ -109,8 +109,8 @@ def test_a_function_that_sqlite_refuses_is_undone_alone(database):
     before, twin, after = database.submit(add("one")), database.submit(add("one")), database.submit(add("two"))
     release.set()
     with pytest.raises(sqlite3.IntegrityError):
-        twin.result(10)
-    assert (before.result(10), after.result(10)) == ("one", "two")
+        twin.result(60)
+    assert (before.result(60), after.result(60)) == ("one", "two")
 
 
 def test_when_sqlite_gives_up_the_transaction_every_write_of_it_fails(database):
@@ -123,9 +123,9 @@ def test_when_sqlite_gives_up_the_transaction_every_write_of_it_fails(database):
     release.set()
     for future in futures:
         with pytest.raises(sqlite3.OperationalError, match="disk I/O error"):
-            future.result(10)
+            future.result(60)
     assert database.read(ids) == []
-    assert database.submit(add("three")).result(10) == "three"
+    assert database.submit(add("three")).result(60) == "three"
 
 
 def test_a_cancelled_write_that_has_not_begun_never_runs(database):
@@ -133,7 +133,7 @@ def test_a_cancelled_write_that_has_not_begun_never_runs(database):
     cancelled = database.submit(add("one"))
     assert cancelled.cancel()
     release.set()
-    database.submit(add("two")).result(10)
+    database.submit(add("two")).result(60)
     assert database.read(ids) == ["two"]
 
 
@@ -145,7 +145,7 @@ def test_the_reader_cannot_write(database):
 def test_a_read_sees_one_snapshot(database):
     def read(connection):
         before = ids(connection)
-        database.submit(add("one")).result(10)
+        database.submit(add("one")).result(60)
         return before, ids(connection)
 
     assert database.read(read) == ([], [])
@@ -157,7 +157,7 @@ def test_close_commits_what_was_submitted(tmp_path):
     release = hold(database)
     futures = [database.submit(add(str(number))) for number in range(2000)]
     release.set()
-    assert database.close(10)
+    assert database.close(60)
     assert all(future.done() for future in futures)
     with pytest.raises(StateError, match="closed"):
         database.submit(add("late"))
@@ -165,7 +165,7 @@ def test_close_commits_what_was_submitted(tmp_path):
         database.read(ids)
     reopened = Database(tmp_path)
     assert len(reopened.read(ids)) == 2000
-    assert reopened.close(10)
+    assert reopened.close(60)
 
 
 def test_close_says_when_it_was_not_in_time(tmp_path):
@@ -173,7 +173,7 @@ def test_close_says_when_it_was_not_in_time(tmp_path):
     release = hold(database)
     assert not database.close(0.01)
     release.set()
-    assert database.close(10)
+    assert database.close(60)
 
 
 def test_acknowledged_writes_survive_kill_9(tmp_path):
@@ -185,4 +185,4 @@ def test_acknowledged_writes_survive_kill_9(tmp_path):
     kept = {int(found) for found in database.read(ids)}
     assert kept >= set(acknowledged)
     assert len(kept) <= len(acknowledged) + 1, "at most the one in flight is there unacknowledged"
-    assert database.close(10)
+    assert database.close(60)

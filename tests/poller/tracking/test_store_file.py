@@ -19,7 +19,7 @@ def test_the_folder_is_created_for_its_owner_alone(tmp_path):
     database = Database(folder)
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert database.path == folder / "sandgauge.db"
-    assert database.close(10)
+    assert database.close(60)
 
 
 def test_a_second_poller_is_refused_with_folder_and_process_id(tmp_path):
@@ -27,9 +27,9 @@ def test_a_second_poller_is_refused_with_folder_and_process_id(tmp_path):
     first = Database(tmp_path)
     with pytest.raises(StateError, match=f"{tmp_path}.*process id {os.getpid()} is .*state.directory"):
         Database(tmp_path)
-    assert first.close(10)
+    assert first.close(60)
     second = Database(tmp_path)
-    assert second.close(10)
+    assert second.close(60)
 
 
 def test_a_folder_that_is_a_file_names_the_cure(tmp_path):
@@ -67,7 +67,7 @@ def test_a_file_that_cannot_be_opened_names_the_cure(tmp_path):
 
 
 def test_a_file_that_may_only_be_read_is_refused_at_the_start(monkeypatch, tmp_path):
-    assert Database(tmp_path).close(10)
+    assert Database(tmp_path).close(60)
 
     def connect_to_read(file):
         return sqlite3.connect(f"file:{file}?mode=ro", uri=True, isolation_level=None)
@@ -93,7 +93,7 @@ def test_a_refused_file_does_not_keep_the_folder_locked(tmp_path):
     with pytest.raises(StateError):
         Database(tmp_path)
     file.unlink()
-    assert Database(tmp_path).close(10)
+    assert Database(tmp_path).close(60)
 
 
 def test_steps_run_once_and_forward():

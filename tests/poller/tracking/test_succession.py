@@ -43,7 +43,7 @@ class Poller:
         return await self.succession.take_over(events, dict(seen), dict(done), 100)
 
     async def restarted(self, folder):
-        assert self.database.close(5)
+        assert self.database.close(60)
         poller = Poller(folder)
         await poller.succession.begin()
         return poller
@@ -54,7 +54,7 @@ async def poller(tmp_path):
     made = Poller(tmp_path)
     await made.succession.begin()
     yield made
-    made.database.close(5)
+    made.database.close(60)
 
 
 async def test_a_sandbox_comes_with_what_was_seen_of_it(poller):
@@ -75,7 +75,7 @@ async def test_what_was_seen_last_counts_whoever_saw_it(poller, tmp_path, until_
     poller = await poller.restarted(tmp_path)
     await poller.take_over(start(1), seen={KEY: Seen(Progress(readings=7), until_ns)})
     assert poller.active.get(KEY).progress.readings == readings
-    poller.database.close(5)
+    poller.database.close(60)
 
 
 async def test_what_is_done_with_stays_so(poller):
@@ -112,7 +112,7 @@ async def test_after_a_restart_nothing_is_followed_but_rollouts_are_known(poller
     assert len(poller.active) == 0
     await poller.take_over(start(1))
     assert poller.active.get(KEY).keys.rollout_id == "r"
-    poller.database.close(5)
+    poller.database.close(60)
 
 
 async def test_what_is_beyond_the_capacity_is_left_out(tmp_path):
@@ -120,4 +120,4 @@ async def test_what_is_beyond_the_capacity_is_left_out(tmp_path):
     assert await poller.take_over(start(1, "a")) == 0
     assert await poller.take_over(start(2, "b"), start(3, "c"), start(4, "d")) == 2
     assert len(poller.active) == 2
-    poller.database.close(5)
+    poller.database.close(60)

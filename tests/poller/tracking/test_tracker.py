@@ -51,7 +51,7 @@ def folder(tmp_path):
 async def test_events_are_stored_before_they_count_and_before_they_are_answered(folder):
     async with running(folder) as poller:
         held, release = threading.Event(), threading.Event()
-        poller.database.submit(lambda _: (held.set(), release.wait(10)))
+        poller.database.submit(lambda _: (held.set(), release.wait(60)))
         await asyncio.to_thread(held.wait, 10)
         commit = asyncio.create_task(poller.tracker.commit([start(1)]))
         done, _ = await asyncio.wait([commit], timeout=0.1)

@@ -41,7 +41,7 @@ async def tracker(folder, routing):
         await tracker.restore()
         yield tracker, active, changes
     finally:
-        assert database.close(30)
+        assert database.close(60)
 
 
 @st.composite
