@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -17,7 +18,9 @@ from sandgauge_report.command import report
 from sandgauge_report.findings import findings_of
 from sandgauge_report.grouping import By, rows_of
 from sandgauge_report.reading.inputs import Account
+from sandgauge_report.rendering.csv_table import write_csv
 from sandgauge_report.rendering.html_page import html_page
+from sandgauge_report.rendering.json_document import json_document
 from sandgauge_report.rendering.report import Report
 from sandgauge_report.rendering.table import print_table
 from support.told_run import ended, keys, merged, requested, started
@@ -76,6 +79,41 @@ def test_the_json_document_keeps_its_schema(mixed_file):
         jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)
         if by is By.SANDBOX:
             golden("expected.json", json.dumps(document, indent=1))
+
+
+class _FirstRow(io.StringIO):
+    """A file that notes how many rows there were when it got the first."""
+
+    def __init__(self, made):
+        super().__init__()
+        self.made, self.made_before = made, None
+
+    def write(self, text):
+        if "run-1" in text and self.made_before is None:
+            self.made_before = len(self.made)
+        return super().write(text)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda report, file: file.writelines(json_document(report)),
+        write_csv,
+        lambda report, file: print_table(report, Console(file=file, width=80)),
+    ],
+    ids=["json", "csv", "table"],
+)
+def test_a_row_is_written_before_the_next_is_made(lines, write):
+    found, made = told(lines, By.SANDBOX), []
+
+    def rows():
+        for row in found.rows:
+            made.append(row)
+            yield row
+
+    file = _FirstRow(made)
+    write(replace(found, rows=rows()), file)
+    assert (file.made_before, len(made)) == (1, 9)
 
 
 def test_nothing_unknown_is_invented_in_json():
