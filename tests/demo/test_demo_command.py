@@ -11,7 +11,7 @@ from sandgauge_demo import command, pipeline
 from sandgauge_demo.collector import CollectorError
 from sandgauge_demo.outcome import read_outcome
 from sandgauge_demo.pipeline import Pipeline
-from support.demo_run import DemoRun, assert_grouped_by_rollout, assert_shows_the_run, shown_sandboxes
+from support.demo_run import DemoRun, assert_grouped_by_rollout, assert_shows_the_run, command_of, shown_sandboxes
 
 AWAY = "http://127.0.0.1:9"
 MISLEADING = {
@@ -179,7 +179,7 @@ class TestFromAWheel:
     def test_the_stand_in_says_what_a_real_collector_takes(self, tmp_path):
         parts = {part.name: part for part in self.parts(tmp_path, {})}
         assert "source checkout" in parts["Collector"].remark
-        assert not [child for child in psutil.Process().children() if str(tmp_path) in child.cmdline()]
+        assert not [child for child in psutil.Process().children() if str(tmp_path) in command_of(child)]
 
     def test_a_named_collector_is_not_passed_over_in_silence(self, tmp_path):
         with pytest.raises(CollectorError, match="SANDGAUGE_OTELCOL is set, but"):

@@ -103,7 +103,7 @@ class DemoRun:
 
     def child(self, module: str) -> psutil.Process:
         """Return the running part of that module."""
-        (found,) = (one for one in self._look() if module in one.cmdline())
+        (found,) = (one for one in self._look() if module in command_of(one))
         return found
 
     def left_over(self) -> list[psutil.Process]:
@@ -118,6 +118,14 @@ class DemoRun:
     def _look(self) -> set[psutil.Process]:
         self._children |= set(psutil.Process(self._process.pid).children(recursive=True))
         return self._children
+
+
+def command_of(process: psutil.Process) -> list[str]:
+    """Return what a process was started with; nothing if it has ended meanwhile."""
+    try:
+        return process.cmdline()
+    except psutil.NoSuchProcess:
+        return []
 
 
 def shown_sandboxes(output: str) -> list[ShownSandbox]:
