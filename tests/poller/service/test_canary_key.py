@@ -1,10 +1,8 @@
 """Canary secrets through every fault, at the most talkative log level, and every command that prints: found nowhere."""
 
-import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from itertools import product
 
 import pytest
@@ -42,13 +40,35 @@ DAEMON_FAULTS = (
     {"hang": True},
 )
 
+FAULT = "fault"
+# A poller that cannot read metrics any more once there is a file of that name.
+PROGRAM = """
+from pathlib import Path
+
+from sandgauge_poller.__main__ import main
+from sandgauge_poller.reading.opensandbox import provider
+
+parse_metrics = provider.parse_metrics
+
+
+def parse_or_fail(body):
+    if Path("{fault}").exists():
+        raise RuntimeError("a fault of the poller's own")
+    return parse_metrics(body)
+
+
+provider.parse_metrics = parse_or_fail
+main()
+"""
+
 
 @pytest.fixture(scope="module")
 def scene(tmp_path_factory):
     """Let a poller suffer everything; return what it left behind by where, and the deployments and the receiver."""
     settings = DeploymentSettings(api_key=API_KEY, proxy_needs_key=True, metrics_delay_s=0.02)
     with OtlpSink() as sink, osb_in_thread(settings) as direct, osb_in_thread(settings) as proxied:
-        poller = RunningPoller(tmp_path_factory.mktemp("canary-key"))
+        folder = tmp_path_factory.mktemp("canary-key")
+        poller = RunningPoller(folder, program=("-c", PROGRAM.format(fault=folder / FAULT)))
         poller.configure(_config(poller, direct, proxied, sink))
         with poller:
             answers = _suffer(poller, (direct, proxied), SandboxRecords(sink).of)
@@ -57,8 +77,7 @@ def scene(tmp_path_factory):
             sink.wait_for(lambda seen: {one.status for one in seen.requests()} >= set(refusals))
             assert poller.complaints() == []
             printed = _printed(poller)
-            _break_the_store(poller)
-        folder = poller.config_file.parent
+            _be_at_fault(poller)
         texts = {"log": poller.log_file.read_bytes(), **printed}
         texts |= {file.name: file.read_bytes() for file in (folder / "state").rglob("*") if file.is_file()}
         texts["telemetry"] = b"".join(request.body for request in sink.requests())
@@ -172,11 +191,9 @@ def _printed(poller):
         return dict(pool.map(say, *zip(*commands, strict=True)))
 
 
-def _break_the_store(poller):
-    """Make errors of the poller's own, which it logs with their tracebacks."""
-    store = poller.config_file.parent / "state" / STORE_FILE
-    with closing(sqlite3.connect(store, timeout=60)) as connection:
-        connection.execute("DROP TABLE outbox")
+def _be_at_fault(poller):
+    """Let the poller err itself, which it logs with a traceback."""
+    poller.config_file.with_name(FAULT).touch()
     wait_until(lambda: b"Traceback" in poller.log_file.read_bytes(), timeout_s=60, what="a traceback in the log")
 
 
