@@ -5,6 +5,7 @@ import json
 import pytest
 
 from sandgauge_poller.ingest.events import RolloutEvent, StartEvent, StopEvent
+from sandgauge_poller.ingest.spans import MAX_TEXT
 from sandgauge_schemas import names
 from support.otlp_encodings import to_protobuf
 from support.otlp_json import GYM_CASES, captured, from_resource, span, start, traces
@@ -121,10 +122,15 @@ async def test_an_id_that_fits_no_url_is_counted_and_never_tracked(ingest, silen
     assert sum(count for (outcome, _), count in ingest.metrics.spans_.items() if outcome != "accepted") == 2
 
 
-async def test_half_a_surrogate_pair_counts_as_absent(ingest):
-    request_id = {"key": names.NEMO_GYM_SANDBOX_REQUEST_ID, "value": {"stringValue": "\ud800"}}
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [("\ud800", False), ("x" * MAX_TEXT, True), ("x" * (MAX_TEXT + 1), False)],
+    ids=["half", "long", "longer"],
+)
+async def test_half_a_surrogate_pair_and_a_text_that_is_too_long_count_as_absent(ingest, told, kept):
+    request_id = {"key": names.NEMO_GYM_SANDBOX_REQUEST_ID, "value": {"stringValue": told}}
     await ingest.post_json(traces(from_resource({}, start(attributes=[*start()["attributes"], request_id]))))
-    assert ingest.events[0].record.keys.request_id is None
+    assert ingest.events[0].record.keys.request_id == (told if kept else None)
 
 
 @pytest.mark.parametrize(
