@@ -15,6 +15,7 @@ from yarl import URL
 
 from sandgauge_poller.reading.bodies import parse_object
 from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.connector import tcp_connector
 from sandgauge_poller.reading.exchange import NO_ANSWER, Answer, BoundedSession, Bounds
 from sandgauge_schemas.names import ErrorType
 
@@ -52,7 +53,7 @@ class Engine:
         if parts.scheme == "unix":
             connector = aiohttp.UnixConnector(parts.path, limit=0, keepalive_timeout=_KEEPALIVE_S)
         else:
-            connector = aiohttp.TCPConnector(limit=0, ssl=tls or True, keepalive_timeout=_KEEPALIVE_S)
+            connector = tcp_connector(tls, keepalive_s=_KEEPALIVE_S)
         self._session = BoundedSession(connector, clock=clock, headers={})
         self._timeout_s = timeout_s
         self._clock = clock

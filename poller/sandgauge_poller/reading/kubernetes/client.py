@@ -3,9 +3,8 @@
 from collections.abc import Mapping
 from http import HTTPStatus
 
-import aiohttp
-
 from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.connector import tcp_connector
 from sandgauge_poller.reading.exchange import Answer, BoundedSession, Bounds
 from sandgauge_poller.reading.kubernetes.credentials import Credentials
 
@@ -22,9 +21,8 @@ class ApiServer:
         self._base = credentials.server
         self._token = credentials.token
         self._bounds = Bounds(timeout_s, MAX_ANSWER_BYTES)
-        tls = True if credentials.tls is None else credentials.tls
         self._session = BoundedSession(
-            aiohttp.TCPConnector(limit=0, ssl=tls, keepalive_timeout=_KEEPALIVE_S),
+            tcp_connector(credentials.tls, keepalive_s=_KEEPALIVE_S),
             clock=clock,
             headers={"Accept": "application/json"},
             server_hostname=credentials.server_hostname,

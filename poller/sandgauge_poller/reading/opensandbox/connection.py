@@ -7,7 +7,7 @@ from typing import NamedTuple, cast
 import aiohappyeyeballs
 
 from sandgauge_poller.reading.opensandbox.incoming import Incoming
-from sandgauge_poller.reading.opensandbox.resolver import Resolver
+from sandgauge_poller.reading.resolver import Resolver
 from sandgauge_schemas.names import ErrorType
 
 _HEAD_START_S = 0.25

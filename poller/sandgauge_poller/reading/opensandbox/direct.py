@@ -10,9 +10,9 @@ from sandgauge_poller.reading.exchange import HEADERS, Answer, Bounds
 from sandgauge_poller.reading.opensandbox.connection import Connection, Origin, connect
 from sandgauge_poller.reading.opensandbox.endpoints import Target
 from sandgauge_poller.reading.opensandbox.incoming import Incoming
-from sandgauge_poller.reading.opensandbox.resolver import Resolver
 from sandgauge_poller.reading.opensandbox.session import OWN_HEADERS
 from sandgauge_poller.reading.provider import ReadWindow
+from sandgauge_poller.reading.resolver import Resolver
 from sandgauge_poller.reading.tls import client_context
 from sandgauge_schemas.names import ErrorType
 

@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-import aiohttp
-
 from sandgauge_poller.config import ClientTls
 from sandgauge_poller.reading.clock import Clock
+from sandgauge_poller.reading.connector import tcp_connector
 from sandgauge_poller.reading.exchange import BoundedSession
 from sandgauge_poller.reading.tls import client_context
 
@@ -20,9 +19,9 @@ def open_session(
     keepalive_s: float,
     headers: Mapping[str, str],
 ) -> BoundedSession:
-    """Return a session without a limit on connections, which would hold reads back without telling."""
+    """Return a session with one control plane; its headers go there alone."""
     return BoundedSession(
-        aiohttp.TCPConnector(limit=0, ssl=client_context(tls), keepalive_timeout=keepalive_s),
+        tcp_connector(client_context(tls), keepalive_s=keepalive_s),
         clock=clock,
         headers={**OWN_HEADERS, **headers},
     )

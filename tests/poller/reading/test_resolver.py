@@ -7,8 +7,15 @@ import threading
 from collections import Counter
 
 import pytest
+from yarl import URL
 
-from sandgauge_poller.reading.opensandbox.resolver import Resolver
+from sandgauge_poller.config import ClientTls
+from sandgauge_poller.reading.clock import SYSTEM_CLOCK
+from sandgauge_poller.reading.exchange import Bounds
+from sandgauge_poller.reading.opensandbox.session import open_session
+from sandgauge_poller.reading.resolver import Resolver
+from sandgauge_schemas.names import ErrorType
+from support.http_stub import StubServer
 from support.waiting import wait_until
 
 FOUND = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("192.0.2.1", 80))]
@@ -20,6 +27,7 @@ class Names:
     def __init__(self) -> None:
         self.asked: Counter[str] = Counter()
         self.released = threading.Event()
+        self.found = FOUND
         self._real = socket.getaddrinfo
 
     def getaddrinfo(self, host: str, port: int, *, type: int, flags: int):  # noqa: A002  # so it is called
@@ -30,7 +38,7 @@ class Names:
             assert self.released.wait(60)
         if host.endswith("fails"):
             raise socket.gaierror(socket.EAI_NONAME, "no such name")
-        return FOUND
+        return self.found
 
 
 @pytest.fixture
@@ -99,3 +107,18 @@ async def test_a_failure_that_nobody_waits_for_any_more_is_no_error(names, caplo
     gc.collect()
     await asyncio.sleep(0)
     assert not caplog.records
+
+
+async def test_a_control_planes_name_is_looked_up_so_too(names):
+    async with StubServer() as server:
+        server.say("/", text="ok")
+        session = open_session(ClientTls(), clock=SYSTEM_CLOCK, keepalive_s=1.0, headers={})
+        silent = await session.get(URL("http://hangs/"), Bounds(0.05, 100), asked=0.0)
+        missing = await session.get(URL("http://fails/"), Bounds(60.0, 100), asked=0.0)
+        names.found = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", server.port))]
+        there = await session.get(URL(f"http://plane:{server.port}/"), Bounds(60.0, 100), asked=0.0)
+        await session.close()
+    assert (silent.error_type, missing.error_type) == (ErrorType.TIMEOUT, ErrorType.CONNECTION)
+    assert there.body == b"ok"
+    assert names.asked == {"hangs": 1, "fails": 1, "plane": 1}
+    assert all(thread.daemon for thread in threads())
