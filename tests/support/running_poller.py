@@ -107,7 +107,7 @@ class RunningPoller:
 
     def log(self) -> list[dict[str, Any]]:
         """Return everything it has logged."""
-        return [json.loads(line) for line in self.log_file.read_text().splitlines() if line.startswith("{")]
+        return self._entries(0)
 
     def complaints(self) -> list[str]:
         """Return what it logged as an error, and whatever else it printed."""
@@ -115,9 +115,13 @@ class RunningPoller:
         return errors + [line for line in self.log_file.read_text().splitlines() if not line.startswith("{")]
 
     def _messages(self, pattern: str) -> list[str]:
-        text = self.log_file.read_bytes()[self._log_seen :].decode()
-        entries = [json.loads(line) for line in text.splitlines() if line.startswith("{") and line.endswith("}")]
+        entries = self._entries(self._log_seen)
         return [entry["message"] for entry in entries if re.search(pattern, entry["message"])]
+
+    def _entries(self, since: int) -> list[dict[str, Any]]:
+        """Return what it has logged after so many bytes; the line that is just being written is none yet."""
+        whole, _, _ = self.log_file.read_bytes()[since:].rpartition(b"\n")
+        return [json.loads(line) for line in whole.decode().splitlines() if line.startswith("{")]
 
     def _end(self, number: signal.Signals) -> int:
         if self._process is None:
