@@ -85,9 +85,10 @@ class ComposeStack:
         return list(self.get("jaeger", "/api/traces", params=asked).json()["data"] or [])
 
     def joined(self) -> Iterator[dict[str, Any]]:
-        """Yield the resources of the joined file, each with its spans, in OTLP's JSON form."""
+        """Yield the resources of the joined file so far, each with its spans, in OTLP's JSON form."""
         for file in sorted(self.volume("collector").glob("joined*.jsonl")):
-            for line in file.read_text().splitlines():
+            whole, _, _ = file.read_text().rpartition("\n")  # what follows is just being written
+            for line in whole.splitlines():
                 yield from json.loads(line)["resourceSpans"]
 
     def volume(self, name: str) -> Path:
