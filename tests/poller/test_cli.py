@@ -72,12 +72,13 @@ def test_the_effective_configuration_is_printed_and_loads_again(tmp_path):
     assert (again.returncode, again.stdout) == (0, first.stdout)
 
 
-@pytest.mark.parametrize("command", ["check", "run"])
+@pytest.mark.parametrize("command", ["check", "run", "doctor"])
 def test_no_configuration_prints_the_smallest_one(command, tmp_path):
     answer = sandgauge(command, cwd=tmp_path)
     assert answer.returncode == 1
-    assert "--config" in answer.stderr
-    assert "deployments:\n  - name:" in answer.stderr
+    said = answer.stdout if command == "doctor" else answer.stderr
+    assert "--config" in said
+    assert "deployments:\n  - name:" in said
 
 
 def test_wrong_usage_ends_with_2(tmp_path):
