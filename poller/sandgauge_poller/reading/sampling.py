@@ -67,10 +67,13 @@ class Sampling:
         settings = context.settings
         jitter = random.random() * settings.collection_jitter  # noqa: S311  # spreads load, guards no secret
         first = now + settings.initial_delay + jitter
-        context.schedule.put(sandbox.key, Task.ALLOCATION, now)
         if context.pace(sandbox).final is None and context.reads_execd(sandbox):
             context.schedule.put(sandbox.key, Task.SAMPLE, first)
-        context.schedule.put(sandbox.key, Task.STATUS, first + _FIRST_STATUS_S)
+        # What was asked before a restart or a change of owners is asked again in its turn: readings come first.
+        is_known = context.reads_execd(sandbox) and _is_answered(sandbox)
+        asked = now + sandbox.phase * settings.refresh_interval if is_known else now
+        context.schedule.put(sandbox.key, Task.ALLOCATION, asked)
+        context.schedule.put(sandbox.key, Task.STATUS, max(asked, first + _FIRST_STATUS_S))
         if context.newcomers[deployment]:
             self._plan_admission(deployment)
 
@@ -241,6 +244,12 @@ def _is_pod(sandbox: Tracked) -> bool:
     recorded = sandbox.progress.recorded_allocation
     designator = recorded.designator if recorded is not None else None
     return designator is not None and designator.kind == DesignatorKind.KUBERNETES
+
+
+def _is_answered(sandbox: Tracked) -> bool:
+    """Tell whether the control plane has said what is in force."""
+    status = sandbox.progress.allocation_status
+    return status is not None and status.error_type in _ANSWERED
 
 
 def _is_without_container(sandbox: Tracked) -> bool:

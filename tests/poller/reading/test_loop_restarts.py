@@ -2,11 +2,13 @@
 
 from dataclasses import replace
 
+import pytest
+
 from sandgauge_poller.ingest.events import StartEvent
 from sandgauge_poller.reading.provider import SandboxState
 from sandgauge_poller.tracking.progress import End, Progress
-from sandgauge_schemas.names import EndReason
-from sandgauge_schemas.records import JoinKeys, StartRecord
+from sandgauge_schemas.names import EndReason, ErrorType, ResourceSource
+from sandgauge_schemas.records import JoinKeys, ReadingStatus, StartRecord
 from support.reading_world import TRACE, at, world
 from support.virtual_time import in_virtual_time
 
@@ -63,3 +65,26 @@ async def test_waiting_for_its_turn_after_a_restart_is_not_missed_but_what_was_d
         await w.until(60)
         assert sorted(w.provider.times("sample", f"s-{n}")[0] for n in range(2)) == [0, 50]
         assert [w.sink.of("sample", f"s-{n}")[0].detail for n in range(2)] == [(None, 2)] * 2
+
+
+def asked_for(source=ResourceSource.OPENSANDBOX_INSPECT, error_type=None):
+    return Progress(last_reading_ns=at(-10), allocation_status=ReadingStatus(source=source, error_type=error_type))
+
+
+@in_virtual_time
+async def test_of_what_its_control_plane_has_said_a_restored_sandbox_is_read_first_and_asked_in_its_turn():
+    async with world() as w:
+        w.restore([started()], {"s-1": asked_for()})
+        turn = w.tracked().phase * 300.0
+        await w.until(310)
+        assert w.provider.times("sample")[0] == 0
+        assert w.provider.times("allocation")[0] == pytest.approx(turn, abs=0.1)
+        assert w.provider.times("status")[0] == pytest.approx(max(turn, 2.0), abs=0.1)
+
+
+@in_virtual_time
+async def test_what_its_control_plane_has_not_said_a_restored_sandbox_is_asked_at_once():
+    async with world() as w:
+        w.restore([started()], {"s-1": asked_for(error_type=ErrorType.TIMEOUT)})
+        await w.until(3)
+        assert (w.provider.times("allocation")[0], w.provider.times("status")) == (0, [2])
