@@ -82,6 +82,7 @@ def readings(scope):
 
 
 MANY = [used(FIRST, number, cpu_used_cores=0.4, memory_working_set_mib=300.0) for number in range(20)]
+PEAK = used(FIRST, 20, cpu_used_cores=4.0, memory_working_set_mib=900.0)
 
 
 @pytest.mark.parametrize(
@@ -89,6 +90,9 @@ MANY = [used(FIRST, number, cpu_used_cores=0.4, memory_working_set_mib=300.0) fo
     [
         (MANY, Resource.MEMORY_MIB, 384.0, None),
         (MANY, Resource.CPU, 0.5, None),
+        # One reading in twenty-one is above the 95th percentile; memory kills by its highest.
+        ([*MANY, PEAK], Resource.MEMORY_MIB, 1152.0, None),
+        ([*MANY, PEAK], Resource.CPU, 0.5, None),
         (MANY[:19], Resource.MEMORY_MIB, None, "fewer than 20 readings"),
         (readings(SampleScope.NODE), Resource.MEMORY_MIB, None, "the readings describe the node"),
         (readings(SampleScope.UNKNOWN), Resource.CPU, None, "nothing tells whose machine the readings describe"),
