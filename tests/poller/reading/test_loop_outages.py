@@ -63,6 +63,21 @@ async def test_all_are_read_within_an_interval_of_its_first_word(outage_s):
 
 
 @in_virtual_time
+async def test_failures_of_the_outage_prolong_no_pause_after_it():
+    async with world() as w:
+        one = IDS[0]
+        w.start(one)
+        await w.until(30)
+        silence(w)
+        await w.until(1830)
+        speak(w)
+        w.provider[one].sample = ErrorType.CONNECTION
+        await w.until(1890)
+        first, second, *_ = [time for time in w.provider.times("sample", one) if time > 1830]
+        assert second - first <= 10
+
+
+@in_virtual_time
 async def test_what_began_in_the_outage_gets_its_allocation_as_soon_as_it_is_over():
     async with world() as w:
         silence(w)
