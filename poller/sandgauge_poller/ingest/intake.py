@@ -16,6 +16,9 @@ from sandgauge_schemas.names import ConflictKind, SpanOutcome, SpanReason
 SMALL = 64 * 1024
 """A body of so many bytes is understood at once; a larger one by a thread, one at a time, since it takes long."""
 
+EVENTS_AT_ONCE = 2500
+"""Events of one commit: the more, the fewer pages are written twice, and the longer all else waits for it."""
+
 CommitEvents = Callable[[Sequence[LifecycleEvent]], Awaitable[Sequence[SpanOutcome]]]
 """Commit events and say of each, in their order: accepted, repeated, or rejected because the capacity is reached."""
 
@@ -76,10 +79,11 @@ class Intake:
 
     async def _commit_events(self, understood: Understood) -> None:
         counts = understood.others.copy()
-        # All at once: in parts, nearly every page of the store would be written with each of them.
-        outcomes = await self._commit([event for event, _ in understood.events]) if understood.events else ()
-        for (_, reason), outcome in zip(understood.events, outcomes, strict=True):
-            counts[outcome, SpanReason.CAPACITY if outcome is SpanOutcome.REJECTED else reason] += 1
+        for at in range(0, len(understood.events), EVENTS_AT_ONCE):
+            part = understood.events[at : at + EVENTS_AT_ONCE]
+            outcomes = await self._commit([event for event, _ in part])
+            for (_, reason), outcome in zip(part, outcomes, strict=True):
+                counts[outcome, SpanReason.CAPACITY if outcome is SpanOutcome.REJECTED else reason] += 1
         for (outcome, reason), count in counts.items():
             self._metrics.spans(outcome, reason, count)
         for _ in range(understood.contradictory):

@@ -139,7 +139,7 @@ class Tracker:
 
         try:
             news = await self._database.write(write)
-        except BaseException:  # a cancellation, too
+        except Exception:
             for sandbox in admission.displaced:
                 self._active.put_back(sandbox)
                 self._on_change(Change(ChangeKind.RESTORED, sandbox))

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import pytest
 
+from sandgauge_poller.ingest.intake import EVENTS_AT_ONCE
 from sandgauge_schemas import names
 from support.fault_matrix import ROUTES
 from support.feed import feed, start_span
@@ -57,8 +58,8 @@ def test_a_flood_of_forged_spans_changes_nothing_for_the_real_ones(make_poller, 
         assert abs(statistics.median(times) - INTERVAL_S) < INTERVAL_S / 20
     assert peak_memory(poller.pid) - before < MEMORY
     counted = spans_by_outcome(otlp_sink)
-    # No request displaces more than there are, its own included.
-    assert counted["rejected", "capacity"] >= FORGED - (FORGED / 5000 + 5) * MAX_SANDBOXES
+    # No commit displaces more than there are.
+    assert counted["rejected", "capacity"] >= FORGED - (FORGED / EVENTS_AT_ONCE + 5) * MAX_SANDBOXES
     # Nothing speaks for them, so they make room at once for one that comes, while all places are taken.
     flood(poller.endpoint, MAX_SANDBOXES)
     late = [osb.create(limits={"cpu": "500m", "memory": "128Mi"}) for _ in range(REAL)]

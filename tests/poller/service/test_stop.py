@@ -25,7 +25,7 @@ pytestmark = pytest.mark.load  # for the clock that they look at
 ALLOCATION = names.SPAN_GYM_SANDBOX_RESOURCE_ALLOCATION
 SAMPLE = names.SPAN_GYM_SANDBOX_RESOURCE_SAMPLE
 WITHIN_S = 5.0
-BODIES = 12
+BODIES = 4
 """More than can be taken in while it stops."""
 
 
