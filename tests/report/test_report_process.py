@@ -6,6 +6,7 @@ import select
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -36,12 +37,10 @@ def run_on_a_terminal(arguments):
         process = subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=theirs, text=True)
         os.close(theirs)
         shown, deadline = b"", time.monotonic() + _PATIENCE_S
-        while time.monotonic() < deadline and process.poll() is None:
-            if select.select([ours], [], [], 0.1)[0]:
-                try:
+        with suppress(OSError):  # the other end is closed, and all that came is read
+            while time.monotonic() < deadline:
+                if select.select([ours], [], [], 0.1)[0]:
                     shown += os.read(ours, 2**16)
-                except OSError:  # the other end is closed
-                    break
         output, _ = process.communicate(timeout=_PATIENCE_S)
     finally:
         os.close(ours)
