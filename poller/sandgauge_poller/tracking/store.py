@@ -163,7 +163,7 @@ def find_request(connection: sqlite3.Connection, request_id: str) -> RequestReco
     return requests[0].record if requests else None
 
 
-def forget(connection: sqlite3.Connection, keys: Collection[SandboxKey]) -> None:
+def forget(connection: sqlite3.Connection, keys: Sequence[SandboxKey]) -> None:
     """Forget sandboxes as if their spans had never been stored: they may come again."""
     connection.executemany("DELETE FROM event WHERE owner = ? AND subject = ?", keys)
     connection.executemany("DELETE FROM sandbox WHERE owner = ? AND sandbox_id = ?", keys)
