@@ -18,6 +18,9 @@ from support.simulated_osb import osb_in_thread
 
 pytestmark = pytest.mark.integration
 
+TRIED_AGAIN = ("UNKNOWN_TOPIC_OR_PARTITION", "context deadline exceeded")
+"""What the Collector says of records without a topic: no topic, or at a broker that is busy, no answer in time."""
+
 
 @pytest.fixture(scope="module")
 def broker(tmp_path_factory):
@@ -63,7 +66,7 @@ def test_spans_go_from_gym_by_way_of_a_topic_to_a_summary(tmp_path, broker, grou
     assert summary.attributes[names.NEMO_GYM_SANDBOX_END_REASON] == "stopped"
     assert replica.poller.complaints() == []
     # It was tried again for as long as there was no topic, and nobody else made it.
-    assert [line for line in complaints(running) if "UNKNOWN_TOPIC_OR_PARTITION" not in line] == []
+    assert [line for line in complaints(running) if not any(reason in line for reason in TRIED_AGAIN)] == []
     assert asyncio.run(partitions(broker, f"{group}-lifecycle")) == PARTITIONS
 
 
