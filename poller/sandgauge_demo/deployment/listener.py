@@ -14,17 +14,20 @@ class Listener:
         self._socket = socket.create_server((host, port), backlog=_BACKLOG)
         self.port: int = self._socket.getsockname()[1]
         self.address = f"{host}:{self.port}"
-        loop = asyncio.get_running_loop()
-        serving = loop.create_server(protocol_factory, sock=self._socket, backlog=_BACKLOG)
-        self._server = loop.create_task(serving)
-
-    @property
-    def is_open(self) -> bool:
+        self.is_open = True
         """Whether new connections are accepted."""
-        return self._socket.fileno() >= 0
+        self._loop = asyncio.get_running_loop()
+        serving = self._loop.create_server(protocol_factory, sock=self._socket, backlog=_BACKLOG)
+        self._server = self._loop.create_task(serving)
 
     def close(self) -> None:
         """Refuse new connections from now on; those that are open stay open. A second call does nothing."""
+        if self.is_open:
+            self.is_open = False
+            # After what this turn of the loop has accepted: without its server a connection would be left as it is.
+            self._loop.call_soon(self._stop)
+
+    def _stop(self) -> None:
         if self._server.done() and not self._server.cancelled():
             self._server.result().close()
         self._server.cancel()
