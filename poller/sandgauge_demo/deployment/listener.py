@@ -24,11 +24,14 @@ class Listener:
         """Refuse new connections from now on; those that are open stay open. A second call does nothing."""
         if self.is_open:
             self.is_open = False
-            # After what this turn of the loop has accepted: without its server a connection would be left as it is.
+            self._loop.remove_reader(self._socket)
+            # A connection that was accepted just now begins in the next turn, and is never closed without its server.
             self._loop.call_soon(self._stop)
 
     def _stop(self) -> None:
-        if self._server.done() and not self._server.cancelled():
+        if self._server.done():
             self._server.result().close()
-        self._server.cancel()
-        self._socket.close()
+        else:
+            self._server.cancel()
+            self._loop.remove_reader(self._socket)
+            self._socket.close()
