@@ -8,10 +8,10 @@ from pathlib import Path
 from support.real_parts import require
 
 
-def make_certificate(folder: Path) -> Path:
-    """Make `cert.pem` and `key.pem` for localhost in a folder; return the former."""
+def make_certificate(folder: Path, names: str = "DNS:localhost,IP:127.0.0.1") -> Path:
+    """Make `cert.pem` and `key.pem` for those names, in openssl's words, in a folder; return the former."""
     openssl = require("openssl", shutil.which("openssl"), "it makes the certificate (on Debian: apt install openssl)")
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
+    subject = ["-subj", "/CN=localhost", "-addext", f"subjectAltName={names}"]
     files = ["-keyout", str(folder / "key.pem"), "-out", str(folder / "cert.pem")]
     command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
     subprocess.run([*command, *subject, *files], check=True, capture_output=True)

@@ -1,9 +1,6 @@
 """Direct connections: what a daemon's side of one may do, and when one is used again."""
 
 import asyncio
-import shutil
-import ssl
-import subprocess
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
@@ -22,10 +19,10 @@ from sandgauge_poller.reading.opensandbox.incoming import Incoming
 from sandgauge_schemas.names import ErrorType
 from sandgauge_schemas.version import __version__
 from support.busy_machine import beside_timer
+from support.certificate import make_certificate, server_context
 from support.hand_clock import HandClock
 from support.http_answers import ANSWERS, HEAD, MAX_BYTES
 from support.http_stub import RawServer, StubServer
-from support.real_parts import require
 from support.waiting import wait_until
 
 BOUNDS = Bounds(60.0, MAX_BYTES)
@@ -306,19 +303,7 @@ async def test_an_answer_that_never_gets_to_its_body_is_given_up_at_once(head, e
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    openssl = require("openssl", shutil.which("openssl"), "it makes the certificate: apt-get install openssl")
-    folder = tmp_path_factory.mktemp("tls")
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
-    command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    subprocess.run([*command, *subject, *files], check=True, capture_output=True)
-    return folder
-
-
-def server_context(certificate) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
-    return context
+    return make_certificate(tmp_path_factory.mktemp("tls"), "DNS:localhost")
 
 
 @pytest.mark.parametrize(
@@ -334,7 +319,7 @@ async def test_a_gateways_certificate_is_checked(certificate, host, trusts, erro
     server = StubServer()
     await server.start(tls=context)
     server.say("/", text="ok")
-    tls = ClientTls(ca_file=certificate / "cert.pem") if trusts else ClientTls()
+    tls = ClientTls(ca_file=certificate) if trusts else ClientTls()
     async with connections(tls=tls) as opened:
         to = target(server.port, host=host, is_tls=True)
         answer = await opened.get_new(to, asked=0.0)
@@ -352,7 +337,7 @@ async def test_a_read_that_is_cancelled_at_any_step_of_a_handshake_leaves_nothin
     server = await asyncio.get_running_loop().create_server(
         asyncio.Protocol, "127.0.0.1", 0, ssl=server_context(certificate)
     )
-    async with server, connections(tls=ClientTls(ca_file=certificate / "cert.pem")) as opened:
+    async with server, connections(tls=ClientTls(ca_file=certificate)) as opened:
         to = target(server.sockets[0].getsockname()[1], host="localhost", is_tls=True)
         open_before = open_files()
         for steps in range(60):

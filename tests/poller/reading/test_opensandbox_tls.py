@@ -1,32 +1,20 @@
-import shutil
-import ssl
-import subprocess
-
 import pytest
 
 from sandgauge_poller.reading.provider import SandboxState
 from sandgauge_schemas.names import ErrorType
-from support.real_parts import require
+from support.certificate import make_certificate, server_context
 from support.stub_control_plane import ID, StubControlPlane, opened
 
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    openssl = require("openssl", shutil.which("openssl"), "it makes the certificate: apt-get install openssl")
-    folder = tmp_path_factory.mktemp("tls")
-    subject = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1"]
-    files = ["-keyout", folder / "key.pem", "-out", folder / "cert.pem"]
-    command = [openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"]
-    subprocess.run([*command, *subject, *files], check=True, capture_output=True)
-    return folder
+    return make_certificate(tmp_path_factory.mktemp("tls"))
 
 
 @pytest.fixture
 async def control_plane(certificate):
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
     server = StubControlPlane()
-    await server.start(tls=context)
+    await server.start(tls=server_context(certificate))
     yield server
     await server.stop()
 
@@ -41,7 +29,7 @@ async def control_plane(certificate):
     ],
 )
 async def test_a_certificate_is_checked_as_configured(control_plane, certificate, host, trust, error_type):
-    tls = {"ca_file": {"ca_file": certificate / "cert.pem"}, "insecure": {"insecure_skip_verify": True}, "nothing": {}}
+    tls = {"ca_file": {"ca_file": certificate}, "insecure": {"insecure_skip_verify": True}, "nothing": {}}
     url = f"https://{host}:{control_plane.port}"
     async with opened(control_plane, endpoint=url, tls=tls[trust]) as provider:
         reading = await provider.read_status(ID)
